@@ -396,10 +396,7 @@ class GenerationConfig:
     @classmethod
     def of(cls, config: GenerationConfig | Mapping[str, Any] | None, **overrides: Any) -> GenerationConfig:
         """`config` (a mapping or a GenerationConfig) with `overrides` on top; None overrides nothing."""
-        if isinstance(config, GenerationConfig):
-            values = config.as_dict()
-        else:
-            values = dict(config or {})
+        values = config.as_dict() if isinstance(config, GenerationConfig) else dict(config or {})
         values.update({name: value for name, value in overrides.items() if value is not None})
         unknown = sorted(set(values) - FIELD_NAMES)
         if unknown:

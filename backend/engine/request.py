@@ -1,0 +1,102 @@
+"""What goes into the engine and what comes out: tokens in, text deltas and an end report out.
+
+Messages, templates and formats stay outside; here everything is already token ids.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import dataclass, field
+
+from backend.types import Finish, GenerationConfig, Grammar, Priority, TokenLogprob
+
+_ids = itertools.count(1)
+
+
+def next_request_id() -> str:
+    """A request id, unique in this process."""
+    return f"r{next(_ids)}"
+
+
+@dataclass(frozen=True)
+class ThoughtBudget:
+    """Closes a thought after `limit` tokens by forcing the ids of `closer`.
+
+    `opener` and `closer_text` are the markers as text; `open` says whether the prompt already
+    left the thought open.
+    """
+
+    limit: int
+    opener: str
+    closer_text: str
+    closer: tuple[int, ...]
+    open: bool
+
+
+@dataclass(eq=False)
+class EngineRequest:
+    """One request in token ids, with fully resolved settings."""
+
+    tokens: list[int]
+    config: GenerationConfig
+    """Resolved: what is unset here is off."""
+    seed: int
+    max_new_tokens: int
+    """0 only evaluates the prompt (a warm-up)."""
+    id: str = field(default_factory=next_request_id)
+    n: int = 1
+    """Replies wanted; the prompt is evaluated once."""
+    stop: tuple[str, ...] = ()
+    role_stops: tuple[str, ...] = ()
+    """Texts that end the reply like an end token: the next speaker's opening in a raw transcript."""
+    forced: tuple[int, ...] | None = None
+    """Ids written instead of sampled ones; the reply ends with them."""
+    grammar: Grammar | None = None
+    thought: ThoughtBudget | None = None
+    shown_specials: frozenset[int] | None = frozenset()
+    """Control tokens that appear in the text (a format's markers); None shows all of them."""
+    priority: Priority = "user"
+    adapter_key: str = ""
+    submitted: float = field(default_factory=time.perf_counter)
+    """`time.perf_counter()` when the caller asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Prompt tokens evaluated so far, in all, and taken from the cache."""
+
+    done: int
+    total: int
+    reused: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What one step added to one reply. `text` may lag behind `ids` while a marker is undecided."""
+
+    reply: int
+    ids: tuple[int, ...]
+    text: str
+    logprobs: tuple[TokenLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """One reply is over. Times are seconds."""
+
+    reply: int
+    finish: Finish
+    prompt_tokens: int
+    reused_tokens: int
+    new_tokens: int
+    queue_s: float
+    prefill_s: float
+    decode_s: float
+    time_to_first_token_s: float
+    stop_match: str | None = None
+    seed: int = 0
+    error: Exception | None = None
+
+
+Output = Progress | Delta | Ended

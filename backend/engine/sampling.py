@@ -1,0 +1,112 @@
+"""The sampler of one sequence: llama.cpp's own chain, built from a `GenerationConfig`.
+
+Logits never cross into Python, except for logprobs and for a token that a grammar rejects.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from backend import native
+from backend.native import C, Context, Model, SamplerChain
+from backend.types import GenerationConfig, TokenLogprob
+
+DRY_BREAKERS = ("\n", ":", '"', "*")
+"""Texts a repetition is not followed across; llama.cpp's own defaults."""
+
+
+def looks_back(config: GenerationConfig, max_seq: int) -> int:
+    """How many of the latest tokens this config's penalties consider."""
+    penalized = (config.repeat_penalty or 1.0) != 1.0 or config.frequency_penalty or config.presence_penalty
+    reach = 64 if config.repeat_last_n is None else config.repeat_last_n
+    reach = (max_seq if reach < 0 else reach) if penalized else 0
+    return max_seq if config.dry_multiplier else reach
+
+
+def build_chain(model: Model, config: GenerationConfig, seed: int, max_seq: int) -> SamplerChain:
+    """The chain in llama.cpp's order: bias, penalties, DRY, top-n-sigma, top-k first of the filters,
+    typical, top-p, min-p, XTC, temperature, draw. A filter that is off costs nothing: it is not there."""
+    chain = SamplerChain()
+    bias = dict(config.logit_bias or {})
+    if config.ignore_eos:
+        bias |= {token: float("-inf") for token in eog_tokens(model)}
+    if bias:
+        chain.add(native.logit_bias_sampler(model.n_vocab, bias))
+    _add_penalties(chain, model, config, max_seq)
+    temperature = 1.0 if config.temperature is None else config.temperature
+    if temperature == 0 and not config.dynatemp_range:
+        chain.add(C.llama_sampler_init_greedy())
+    elif config.mirostat:
+        chain.add(C.llama_sampler_init_temp(temperature))
+        tau, eta = config.mirostat_tau or 5.0, config.mirostat_eta or 0.1
+        if config.mirostat == 1:
+            chain.add(C.llama_sampler_init_mirostat(model.n_vocab, seed, tau, eta, 100))
+        else:
+            chain.add(C.llama_sampler_init_mirostat_v2(seed, tau, eta))
+    else:
+        _add_filters(chain, config, seed)
+        if config.dynatemp_range:
+            chain.add(C.llama_sampler_init_temp_ext(temperature, config.dynatemp_range, 1.0))
+        else:
+            chain.add(C.llama_sampler_init_temp(temperature))
+        chain.add(C.llama_sampler_init_dist(seed))
+    return chain
+
+
+def _add_penalties(chain: SamplerChain, model: Model, config: GenerationConfig, max_seq: int) -> None:
+    repeat = 1.0 if config.repeat_penalty is None else config.repeat_penalty
+    frequency, presence = config.frequency_penalty or 0.0, config.presence_penalty or 0.0
+    last = 64 if config.repeat_last_n is None else config.repeat_last_n
+    if repeat != 1.0 or frequency or presence:
+        last = max_seq if last < 0 else last
+        chain.add(C.llama_sampler_init_penalties(model.n_vocab, last, repeat, frequency, presence))
+    if config.dry_multiplier:
+        base = 1.75 if config.dry_base is None else config.dry_base
+        allowed = 2 if config.dry_allowed_length is None else config.dry_allowed_length
+        chain.add(native.dry_sampler(model, config.dry_multiplier, base, allowed, max_seq, DRY_BREAKERS))
+
+
+def _add_filters(chain: SamplerChain, config: GenerationConfig, seed: int) -> None:
+    if config.top_n_sigma is not None and config.top_n_sigma > 0:
+        chain.add(C.llama_sampler_init_top_n_sigma(config.top_n_sigma))
+    if config.top_k:  # Without it the rest sorts the whole vocabulary: 9.3 ms instead of 0.09 at 152k.
+        chain.add(C.llama_sampler_init_top_k(config.top_k))
+    if config.typical_p is not None and config.typical_p < 1:
+        chain.add(C.llama_sampler_init_typical(config.typical_p, 1))
+    if config.top_p is not None and config.top_p < 1:
+        chain.add(C.llama_sampler_init_top_p(config.top_p, 1))
+    if config.min_p:
+        chain.add(C.llama_sampler_init_min_p(config.min_p, 1))
+    if config.xtc_probability:
+        threshold = 0.1 if config.xtc_threshold is None else config.xtc_threshold
+        chain.add(C.llama_sampler_init_xtc(config.xtc_probability, threshold, 1, seed))
+
+
+def eog_tokens(model: Model) -> tuple[int, ...]:
+    """Every token that ends a generation, in id order. Walks the vocabulary's special tokens."""
+    return tuple(token for token in model.special_tokens() if model.is_eog(token))
+
+
+def logprob_row(model: Model, context: Context, row: int) -> Any:
+    """Natural-log probabilities of a batch row before any filter: a numpy array of n_vocab floats."""
+    numpy: Any = importlib.import_module("numpy")
+    logits = numpy.ctypeslib.as_array(context.logits(row)).astype(numpy.float64)
+    shifted = logits - logits.max()
+    return shifted - numpy.log(numpy.exp(shifted).sum())
+
+
+def token_logprob(model: Model, logprobs: Any, token: int, top: int) -> TokenLogprob:
+    """The chosen token's logprob with its `top` most probable alternatives, best first."""
+    numpy: Any = importlib.import_module("numpy")
+    best: list[int] = []
+    if top:
+        top = min(top, len(logprobs))
+        unsorted = numpy.argpartition(logprobs, -top)[-top:]
+        best = sorted((int(i) for i in unsorted), key=lambda i: -logprobs[i])
+
+    def text(one: int) -> str:
+        return model.piece(one).decode("utf-8", "replace")
+
+    alternatives = tuple((one, text(one), float(logprobs[one])) for one in best)
+    return TokenLogprob(token, text(token), float(logprobs[token]), alternatives)
