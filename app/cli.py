@@ -1,0 +1,218 @@
+"""The command line: what each command takes, and which room answers it.
+
+Thin and quick to import; every face and the backend are imported by the command that needs them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Annotated
+
+import typer
+
+from app.exits import ExitCode, Failure, explain, usage
+from app.flags import CHAT, Flag, Given, command, settings_of
+from app.terminal import is_terminal, sanitize
+
+SWITCH_INTERVAL_S = 0.001
+"""How long a busy Python thread keeps the engine's from its next step; the default is 5 ms."""
+
+ONE_SHOT: tuple[Flag, ...] = (
+    Flag(
+        ("--prompt", "-p"),
+        str,
+        "Answer this prompt and exit; - reads it from standard input.",
+        None,
+        "TEXT|-",
+    ),
+    Flag(("--file", "-f"), list[str], "Add a text file to the prompt (repeatable).", None, "FILE"),
+    Flag(("--format",), str, "Output of a one-shot: text, json or jsonl.", None, "text|json|jsonl"),
+    Flag(("--replies",), int, "Number of replies to one prompt.", None, "N"),
+    Flag(("--extract", "-x"), bool, "Print only the first fenced block of the reply."),
+    Flag(("--raw",), bool, "Give the prompt to the model as it is, without chat template."),
+    Flag(("--dry-run",), bool, "Print the exact prompt and its token count, and stop."),
+    Flag(("--version",), bool, "Print the version and exit."),
+)
+PLAIN = Flag(("--plain",), bool, "No colours, no line editing.")
+
+
+def _group(help: str) -> typer.Typer:
+    # Rich's help costs 80 ms of import, and so does its traceback.
+    return typer.Typer(help=help, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+app = _group("Chat with a model of your own, in the terminal.")
+models = _group("The models on this machine.")
+config = _group("Your settings.")
+app.add_typer(models, name="models")
+app.add_typer(config, name="config")
+
+
+def main(args: Sequence[str]) -> int:
+    """Run the command that `args` name; returns the exit code of terminal.md."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    _open_missing_streams()
+    try:
+        return int(app(list(args), prog_name="fireside", standalone_mode=False) or 0)
+    except typer.TyperException as err:
+        failure = usage(f"{err.format_message().rstrip('.')}.", "`fireside --help` lists what there is.")
+    except (typer.Abort, KeyboardInterrupt):
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return ExitCode.ANSWERED
+    except Exception as err:
+        failure = explain(err)
+    return _report(failure, args)
+
+
+def _chat(ctx: typer.Context, given: Given) -> int:
+    if given.get("version"):
+        return _print_version()
+    if ctx.invoked_subcommand is not None:
+        ctx.obj = given
+        return 0
+    if "prompt" not in given and "file" not in given and is_terminal(sys.stdin) and is_terminal(sys.stdout):
+        return _start_repl(given)
+    return _answer_once(given)
+
+
+def _repl(ctx: typer.Context, given: Given) -> int:
+    """Chat line by line."""
+    return _start_repl({**(ctx.obj or {}), **given})
+
+
+app.callback(invoke_without_command=True)(command(_chat, *ONE_SHOT, *CHAT))
+app.command("repl")(command(_repl, PLAIN, *CHAT))
+
+
+@app.command()
+def bench(
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Model: a file, a folder or a name.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Measure this machine against bare llama.cpp."""
+    from backend import bench as benchmark
+
+    options = [
+        *(["--model", model] if model else []),
+        *(["--quick"] if quick else []),
+        *(["--json"] if as_json else []),
+    ]
+    raise typer.Exit(benchmark.main(options))
+
+
+@models.command("list")
+def models_list(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """List the models found on this machine."""
+    from app.model_list import show
+
+    raise typer.Exit(show(as_json=as_json))
+
+
+@config.command("show")
+def config_show(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Also those that nobody set.")] = False,
+) -> None:
+    """Show each setting with its value and where it comes from."""
+    import json
+
+    from app.config import KINDS, resolve
+
+    values = resolve({}).values
+    rows = {key: (values[key].value, values[key].origin) for key in KINDS if key in values}
+    if every:
+        rows = {key: rows.get(key, (None, "default")) for key in KINDS}
+    if as_json:
+        print(json.dumps({key: {"value": value, "origin": origin} for key, (value, origin) in rows.items()}))
+        return
+    for key, (value, origin) in rows.items():
+        print(sanitize(f"{key} = {'(not set)' if value is None else json.dumps(value)}    # {origin}"))
+    if not rows:
+        print("Nothing is set: every default holds. `fireside config show --all` lists the settings.")
+
+
+@config.command("set")
+def config_set(key: str, value: str) -> None:
+    """Set KEY to VALUE in the settings file; its comments stay."""
+    from app.config import store
+
+    name, file = store(key, value)
+    print(f"{name} is set in {file}")
+
+
+@config.command("path")
+def config_path() -> None:
+    """Print the path of the settings file."""
+    from app.paths import config_file
+
+    print(config_file())
+
+
+def _answer_once(given: Given) -> int:
+    form = given.get("format", "text")
+    if form not in ("text", "json", "jsonl"):
+        raise usage(f"--format takes text, json or jsonl, not {form!r}.")
+    if not 1 <= (replies := given.get("replies", 1)) <= 256:
+        raise usage("--replies takes a number from 1 to 256.")
+    settings = settings_of(given)
+    from app import oneshot
+
+    job = oneshot.OneShot(
+        settings=settings,
+        prompt=given.get("prompt"),
+        files=tuple(given.get("file", ())),
+        format=form,
+        replies=replies,
+        extract=given.get("extract", False),
+        raw=given.get("raw", False),
+        dry_run=given.get("dry_run", False),
+    )
+    return oneshot.run(job)
+
+
+def _start_repl(given: Given) -> int:
+    settings = settings_of(given)
+    from app.repl import run
+
+    return run(settings, plain=given.get("plain", False))
+
+
+def _print_version() -> int:
+    from app import __version__
+
+    print(f"fireside {__version__}")
+    return ExitCode.ANSWERED
+
+
+def _report(failure: Failure, args: Sequence[str]) -> int:
+    """Tell the failure: on standard error, or as the one object that `--format json` promises."""
+    if _wants_json(args):
+        import json
+
+        print(json.dumps(failure.as_dict()))
+    else:
+        print(f"fireside: {sanitize(str(failure))}", file=sys.stderr)
+    return failure.exit_code
+
+
+def _wants_json(args: Sequence[str]) -> bool:
+    forms = {"--format=json", "--format=jsonl"}
+    pairs = pairwise(args)
+    return any(arg in forms for arg in args) or any(f"{flag}={form}" in forms for flag, form in pairs)
+
+
+def _open_missing_streams() -> None:
+    """Open descriptors 0 to 2 where the caller closed them: the next file opened would take their place."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)

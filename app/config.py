@@ -1,0 +1,270 @@
+"""Settings in four layers - default, file, environment, flag - where each value knows its origin.
+
+Owns the list of settings and how their text is read; refuses unknown names and unfit values.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from app import paths
+from app.kinds import Kind, SettingError, read, require_fit
+
+if TYPE_CHECKING:
+    from backend.types import GenerationConfig
+
+_GENERATION: dict[str, Kind] = {
+    "max_new_tokens": "int",
+    "temperature": "float",
+    "top_k": "int",
+    "top_p": "float",
+    "min_p": "float",
+    "typical_p": "float",
+    "top_n_sigma": "float",
+    "xtc_probability": "float",
+    "xtc_threshold": "float",
+    "dynatemp_range": "float",
+    "mirostat": "int",
+    "mirostat_tau": "float",
+    "mirostat_eta": "float",
+    "repeat_penalty": "float",
+    "repeat_last_n": "int",
+    "frequency_penalty": "float",
+    "presence_penalty": "float",
+    "dry_multiplier": "float",
+    "dry_base": "float",
+    "dry_allowed_length": "int",
+    "logit_bias": "json",
+    "seed": "int",
+    "stop": "texts",
+    "grammar": "text",
+    "json_schema": "json",
+    "tool_choice": "tool",
+    "parallel_tool_calls": "bool",
+    "enable_thinking": "bool",
+    "reasoning_effort": "text",
+    "reasoning_budget": "int",
+    "reasoning_format": "text",
+    "prompt_lookup_num_tokens": "int",
+    "num_assistant_tokens": "int",
+    "logprobs": "int",
+    "ignore_eos": "bool",
+    "lora": "adapters",
+    "overflow": "text",
+}
+_LOAD: dict[str, Kind] = {
+    "n_gpu_layers": "layers",
+    "max_seq": "int",
+    "kv_cache_mode": "text",
+    "kv_cache_type": "text",
+    "flash_attn": "switch",
+    "compute_dtype": "text",
+    "assistant_model": "text",
+    "mmproj": "text",
+    "lora": "adapters",
+    "chat_template": "text",
+    "threads": "int",
+    "main_gpu": "int",
+    "tensor_split": "floats",
+    "mmap": "bool",
+    "mlock": "bool",
+    "slots": "int",
+    "tool_call_format": "text",
+}
+_CHAT: dict[str, Kind] = {"model": "text", "system": "text", "timeout": "float", "show_thinking": "bool"}
+
+KINDS: dict[str, Kind] = {
+    **_CHAT,
+    **{f"load.{name}": kind for name, kind in _LOAD.items()},
+    **{f"generation.{name}": kind for name, kind in _GENERATION.items()},
+}
+"""Every setting by its full name: as in the file, a dot for each table."""
+
+TABLES = ("load", "generation")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One setting's value, and where it came from: `default`, a file, a variable or a flag."""
+
+    value: Any
+    origin: str
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings that hold, by full name. Those nobody set are missing: the backend decides."""
+
+    values: Mapping[str, Value]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of `key`, or `default`."""
+        return self.values[key].value if key in self.values else default
+
+    def load_options(self) -> dict[str, Any]:
+        """The keyword arguments for `backend.load`."""
+        return self._table("load")
+
+    def generation(self) -> GenerationConfig:
+        """What a chat asks of each reply."""
+        from backend.types import GenerationConfig
+
+        return GenerationConfig(**self._table("generation"))
+
+    def _table(self, table: str) -> dict[str, Any]:
+        start = f"{table}."
+        return {
+            key.removeprefix(start): item.value for key, item in self.values.items() if key.startswith(start)
+        }
+
+
+def full_name(name: str) -> str:
+    """The full name of the setting that a person calls `name`; SettingError names the nearest one.
+
+    The table may be left out: of two settings of the same name, the one of `load` is meant.
+    """
+    wanted = name.strip().replace("-", "_")
+    for candidate in (wanted, *(f"{table}.{wanted}" for table in TABLES)):
+        if candidate in KINDS:
+            return candidate
+    short = {key.rpartition(".")[2]: key for key in reversed(KINDS)}
+    near = difflib.get_close_matches(wanted, [*KINDS, *short], n=1, cutoff=0.5)
+    hint = (
+        f"did you mean {short.get(near[0], near[0])!r}?"
+        if near
+        else "`fireside config show --all` lists them."
+    )
+    raise SettingError(f"there is no setting {name!r}; {hint}")
+
+
+def parse(key: str, text: str) -> Any:
+    """The value that `text` gives to the setting `key`; SettingError says what is expected."""
+    return read(key, KINDS[key], text)
+
+
+def resolve(
+    flags: Mapping[str, Value],
+    *,
+    environ: Mapping[str, str] = os.environ,
+    file: Path | None = None,
+) -> Settings:
+    """The settings that hold: `flags` over the environment over `file` (the person's own by default).
+
+    SettingError for an unknown name or an unfit value, with its origin.
+    """
+    values = {**_from_file(file or paths.config_file()), **_from_environment(environ), **flags}
+    for key, item in values.items():
+        _check(key, item)
+    generation = {key for key in values if key.startswith("generation.")}
+    settings = Settings(values)
+    if len(generation) > 1:
+        try:
+            settings.generation()
+        except ValueError as err:
+            raise SettingError(str(err)) from err
+    return settings
+
+
+def store(name: str, text: str, file: Path | None = None) -> tuple[str, Path]:
+    """Write one setting into the file, keeping its comments and order; returns full name and file."""
+    import tomlkit
+
+    key = full_name(name)
+    value = parse(key, text)
+    file = file or paths.config_file()
+    _check(key, Value(value, "the value given"))
+    _read(file)  # a broken file is reported, never overwritten
+    document = tomlkit.parse(file.read_text(encoding="utf-8") if file.exists() else "")
+    table, _, leaf = key.rpartition(".")
+    if table and table not in document:
+        document[table] = tomlkit.table()
+    place = cast("dict[str, Any]", document[table] if table else document)
+    place[leaf] = value
+    paths.write_private(file, tomlkit.dumps(document))  # pyright: ignore[reportUnknownMemberType]
+    return key, file
+
+
+def _from_file(file: Path) -> dict[str, Value]:
+    values: dict[str, Value] = {}
+    origin = str(file)
+    for name, value in _read(file).items():
+        if name in TABLES:
+            if not isinstance(value, dict):
+                raise SettingError(f"{origin}: {name!r} is a table: write [{name}] on a line of its own.")
+            leaves = {f"{name}.{leaf}": item for leaf, item in cast("dict[str, Any]", value).items()}
+        else:
+            leaves = {name: value}
+        for key, item in leaves.items():
+            try:
+                exact = full_name(key)
+            except SettingError as err:
+                raise SettingError(f"{origin}: {err}") from None
+            if exact != key:
+                raise SettingError(f"{origin}: {key!r} belongs in a table: write it as {exact!r}.")
+            values[key] = Value(_of_toml(key, item), origin)
+    return values
+
+
+def _read(file: Path) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except OSError as err:
+        raise SettingError(f"{file} cannot be read: {err.strerror}.") from err
+    except UnicodeDecodeError as err:
+        raise SettingError(f"{file} is not UTF-8 text (byte {err.start}).") from err
+    except tomllib.TOMLDecodeError as err:
+        raise SettingError(f"{file} is not valid TOML: {err}.") from err
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Value]:
+    values: dict[str, Value] = {}
+    for key in KINDS:
+        variable = environment_name(key)
+        if text := environ.get(variable):
+            try:
+                values[key] = Value(parse(key, text), variable)
+            except SettingError as err:
+                raise SettingError(f"{variable}: {err}") from None
+    return values
+
+
+def environment_name(key: str) -> str:
+    """The environment variable of a setting; two of the same name keep their table in it."""
+    leaf = key.rpartition(".")[2]
+    twins = [other for other in KINDS if other.rpartition(".")[2] == leaf]
+    return f"FIRESIDE_{(leaf if key == twins[0] else key.replace('.', '_')).upper()}"
+
+
+def _of_toml(key: str, value: Any) -> Any:
+    """A TOML value as the setting wants it: arrays are tuples, adapters are read from their text."""
+    kind = KINDS[key]
+    if kind == "adapters":
+        return parse(key, json.dumps(value) if isinstance(value, list) else str(value))
+    if kind == "texts" and isinstance(value, str):
+        return (value,)
+    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
+
+
+def _check(key: str, item: Value) -> None:
+    try:
+        require_fit(key, KINDS[key], item.value)
+    except SettingError as err:
+        raise SettingError(f"{item.origin}: {err}") from None
+    table, _, leaf = key.rpartition(".")
+    if table == "generation":
+        from backend.types import GenerationConfig
+
+        try:
+            GenerationConfig.of({leaf: item.value})
+        except ValueError as err:
+            raise SettingError(f"{item.origin}: {err}") from err

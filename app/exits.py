@@ -1,0 +1,82 @@
+"""Exit codes, and how an error becomes one: a code word, a sentence, a remedy, a number."""
+
+from __future__ import annotations
+
+import errno
+import os
+import traceback
+from enum import IntEnum
+from typing import Any
+
+from app.kinds import SettingError
+
+
+class ExitCode(IntEnum):
+    """What the process returns to the shell."""
+
+    ANSWERED = 0
+    FAILED = 1
+    USAGE = 2
+    NO_MODEL = 3
+    OVERFLOW = 4
+    CUT = 6
+    INTERRUPTED = 130
+    TERMINATED = 143
+
+
+class Failure(Exception):
+    """Why there is no whole answer, ready for a person (`message`, `remedy`) and a program (`code`)."""
+
+    def __init__(self, code: str, message: str, *, remedy: str = "", exit_code: ExitCode) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.remedy = remedy
+        self.exit_code = exit_code
+
+    def as_dict(self) -> dict[str, Any]:
+        """The failure as JSON output shows it."""
+        error = {"code": self.code, "message": self.message, "remedy": self.remedy}
+        return {"error": error, "exit": int(self.exit_code)}
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.remedy}".strip()
+
+
+def usage(message: str, remedy: str = "") -> Failure:
+    """A failure of the caller: a flag, a setting or an input that cannot be used."""
+    return Failure("usage", message, remedy=remedy, exit_code=ExitCode.USAGE)
+
+
+def explain(error: Exception) -> Failure:
+    """The failure that `error` means to a person; unknown errors count as a failed generation."""
+    from backend.types import ContextOverflowError, EngineError, ModelLoadError, TemplateError
+
+    match error:
+        case Failure():
+            return error
+        case SettingError():
+            return usage(str(error))
+        case ModelLoadError():
+            return Failure(error.cause, str(error), remedy=error.remedy, exit_code=ExitCode.NO_MODEL)
+        case ContextOverflowError():
+            remedy = "" if "context" in str(error) else "Shorten the prompt, or give --ctx a larger number."
+            return Failure("context_overflow", str(error), remedy=remedy, exit_code=ExitCode.OVERFLOW)
+        case EngineError():
+            return Failure("engine", str(error), remedy=error.remedy, exit_code=ExitCode.FAILED)
+        case TemplateError():
+            return Failure("template", str(error), exit_code=ExitCode.FAILED)
+        case ValueError():
+            return usage(str(error))
+        case OSError() if error.errno == errno.ENOSPC:
+            message = "The answer could not be written: no space is left."
+            return Failure("output", message, exit_code=ExitCode.FAILED)
+        case _:
+            if os.environ.get("FIRESIDE_DEBUG"):
+                traceback.print_exception(error)
+            return Failure(
+                "internal",
+                f"{type(error).__name__}: {error}",
+                remedy="FIRESIDE_DEBUG=1 shows where it happened.",
+                exit_code=ExitCode.FAILED,
+            )

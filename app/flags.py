@@ -1,0 +1,156 @@
+"""The flags of a chat as a table, and the typer command that takes them.
+
+One table serves every command that chats; a flag names the setting it sets, or is the command's own.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app.config import Settings, Value, full_name, parse, resolve
+from app.kinds import SettingError
+
+Given = dict[str, Any]
+"""The flags a person gave, by parameter name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One flag: its spellings, the type typer reads, the help, the setting it sets (or none)."""
+
+    names: tuple[str, ...]
+    kind: Any
+    help: str
+    setting: str | None = None
+    metavar: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The parameter's name: the longest spelling."""
+        first = max((spelling.partition("/")[0] for spelling in self.names), key=len)
+        return first.lstrip("-").replace("-", "_")
+
+
+def _knob(flag: str, kind: Any, help: str, setting: str = "") -> Flag:
+    name = setting or f"generation.{flag.replace('-', '_')}"
+    return Flag((f"--{flag}",), kind, help, name)
+
+
+CHAT: tuple[Flag, ...] = (
+    Flag(("--model", "-m"), str, "Model: a file, a folder or a name.", "model"),
+    Flag(("--system", "-s"), str, "System prompt.", "system"),
+    Flag(("--think/--no-think",), bool, "Let the model think first, or not.", "generation.enable_thinking"),
+    _knob(
+        "effort",
+        str,
+        "How hard to think: none, minimal, low, medium, high, xhigh, max.",
+        "generation.reasoning_effort",
+    ),
+    Flag(("--show-thinking",), bool, "Show the thoughts, on standard error.", "show_thinking"),
+    _knob("ctx", int, "Context window in tokens.", "load.max_seq"),
+    Flag(("--gpu-layers",), str, "Layers on the GPU: a number, all or auto.", "load.n_gpu_layers"),
+    _knob("max-tokens", int, "Most tokens of a reply.", "generation.max_new_tokens"),
+    _knob("temperature", float, "Randomness; 0 always takes the most probable token."),
+    _knob("top-k", int, "Keep the k most probable tokens; 0 keeps all."),
+    _knob("top-p", float, "Nucleus sampling; 1 is off."),
+    _knob("min-p", float, "Drop tokens below this share of the best; 0 is off."),
+    _knob("typical-p", float, "Locally typical sampling; 1 is off."),
+    _knob("repeat-penalty", float, "Penalty for repeated tokens; 1 is off."),
+    _knob("frequency-penalty", float, "Penalty that grows with each repetition; 0 is off."),
+    _knob("presence-penalty", float, "Penalty for tokens seen at all; 0 is off."),
+    _knob("seed", int, "Seed of the sampler; unset, each run differs."),
+    Flag(("--stop",), list[str], "End the reply before this text (repeatable).", "generation.stop", "TEXT"),
+    Flag(
+        ("--schema",),
+        str,
+        "JSON schema the reply satisfies: a file or JSON.",
+        "generation.json_schema",
+        "FILE|JSON",
+    ),
+    Flag(("--grammar",), str, "GBNF grammar the reply matches: a file.", "generation.grammar", "FILE"),
+    _knob("threads", int, "CPU threads.", "load.threads"),
+    _knob("slots", int, "Replies that can decode at the same time.", "load.slots"),
+    _knob("kv-type", str, "Type of the KV cache, such as q8_0.", "load.kv_cache_type"),
+    Flag(("--flash-attn",), str, "Flash attention: on, off or auto.", "load.flash_attn"),
+    Flag(
+        ("--chat-template",),
+        str,
+        "Chat template: a file, or the template itself.",
+        "load.chat_template",
+        "FILE|TEXT",
+    ),
+    Flag(("--lora",), list[str], "LoRA adapter (repeatable).", "load.lora", "FILE[:SCALE]"),
+    Flag(("--timeout",), float, "Give up after this many seconds.", "timeout", "SECONDS"),
+    Flag(("--set",), list[str], "Any setting of load or generation (repeatable).", None, "KEY=VALUE"),
+)
+
+
+def command(run: Callable[[typer.Context, Given], int], *flags: Flag) -> Callable[..., None]:
+    """A function that typer reads `flags` from; it calls `run` and exits with what that returns."""
+
+    def invoke(invocation: typer.Context, **values: Any) -> None:
+        given = {name: value for name, value in values.items() if value is not None and value != []}
+        if code := run(invocation, given):
+            raise typer.Exit(code)
+
+    parameters = [
+        inspect.Parameter("invocation", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    ]
+    for flag in flags:
+        option = typer.Option(*flag.names, help=flag.help, metavar=flag.metavar, show_default=False)
+        annotation = Annotated[flag.kind | None, option]
+        parameters.append(
+            inspect.Parameter(flag.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        )
+    invoke.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
+    invoke.__annotations__ = {item.name: item.annotation for item in parameters}
+    invoke.__doc__ = run.__doc__
+    return invoke
+
+
+def settings_of(given: Mapping[str, Any]) -> Settings:
+    """The settings that hold with the flags in `given`; SettingError or OSError with its reason."""
+    values: dict[str, Value] = {}
+    for assignment in given.get("set", ()):
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            raise SettingError(f"--set takes KEY=VALUE, not {assignment!r}.")
+        key = full_name(name)
+        values[key] = Value(parse(key, text), "--set")
+    for flag in CHAT:
+        if flag.setting is not None and flag.name in given:
+            values[flag.setting] = Value(_value(flag, given[flag.name]), flag.names[0].partition("/")[0])
+    return resolve(values)
+
+
+def _value(flag: Flag, value: Any) -> Any:
+    match flag.name:
+        case "schema":
+            text = value if value.lstrip().startswith("{") else _file(value)
+            return parse("generation.json_schema", text)
+        case "grammar":
+            return _file(value)
+        case "chat_template":
+            return value if "{" in value else _file(value)
+        case "stop":
+            return tuple(value)
+        case "lora":
+            return parse("load.lora", json.dumps(value))
+        case "gpu_layers" | "flash_attn":
+            return parse(str(flag.setting), value)
+        case _:
+            return value
+
+
+def _file(name: str) -> str:
+    try:
+        return Path(name).read_text(encoding="utf-8", errors="replace")
+    except OSError as err:
+        raise SettingError(f"{name} cannot be read: {err.strerror}.") from err

@@ -1,0 +1,221 @@
+"""One prompt, one answer: the pipe contract of `fireside -p`.
+
+Reads the prompt, loads the model, writes the replies to a sink, and returns the exit code.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import queue
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from app.config import Settings
+from app.exits import ExitCode, Failure, explain, usage
+from app.interrupt import Interrupted, Interruption
+from app.load_progress import LoadProgress
+from app.sinks import JsonLinesSink, JsonSink, Reply, Sink, TextSink, notify, prepare, write_json
+from app.stdin import join_parts, read_file, read_stdin
+from app.terminal import is_terminal, sanitize
+from backend.types import ChatOutcome, GenerationConfig, Piece, ReasoningPiece, TextPiece
+
+if TYPE_CHECKING:
+    from backend import GenerativeModel
+
+Format = Literal["text", "json", "jsonl"]
+MOST_SLOTS = 8
+
+
+@dataclass(frozen=True)
+class OneShot:
+    """What one call of `fireside -p` asks for."""
+
+    settings: Settings
+    prompt: str | None = None
+    """The text of `-p`; `-` is standard input, None means that the piped text is the prompt."""
+    files: tuple[str, ...] = ()
+    format: Format = "text"
+    replies: int = 1
+    extract: bool = False
+    raw: bool = False
+    dry_run: bool = False
+
+
+def run(job: OneShot) -> ExitCode:
+    """Answer `job`; returns the exit code. Never raises for what a person can cause."""
+    sink = _sink(job)
+    replies = [Reply() for _ in range(job.replies)]
+    name = str(job.settings.get("model", ""))
+    try:
+        with Interruption(job.settings.get("timeout")) as interruption:
+            text = _prompt(job)
+            with loaded(job.settings, interruption, slots=min(job.replies, MOST_SLOTS)) as model:
+                name = model.card.model_id
+                if job.dry_run:
+                    return _show_prompt(model, job, text)
+                with closing(_pieces(model, job, text)) as pieces:
+                    for piece in pieces:
+                        if isinstance(piece, TextPiece | ReasoningPiece | ChatOutcome):
+                            replies[piece.reply].take(piece)
+                        sink.take(piece)
+                sink.end(replies, name)
+                return _verdict(job, replies)
+    except BrokenPipeError:
+        return _leave_quietly(ExitCode.ANSWERED)
+    except Interrupted as stop:
+        failure = stop.failure()
+    except KeyboardInterrupt:
+        failure = Failure("interrupted", "Interrupted.", exit_code=ExitCode.INTERRUPTED)
+    except Exception as err:
+        failure = explain(err)
+    try:
+        sink.fail(failure, replies, name)
+    except OSError:
+        notify(str(failure))
+        return _leave_quietly(failure.exit_code)
+    return failure.exit_code
+
+
+@contextmanager
+def loaded(settings: Settings, interruption: Interruption, *, slots: int) -> Generator[GenerativeModel]:
+    """The model of `settings`, loaded with its progress on a terminal, closed at the end."""
+    from backend import load
+
+    options = {"slots": slots, **settings.load_options()}
+    with interruption.noted(), LoadProgress(lambda: interruption.pending is None) as progress:
+        model = load(settings.get("model"), progress=progress, **options)
+    try:
+        if is_terminal(sys.stderr):
+            for note in model.residency.get("notes", ()):
+                notify(str(note))
+        yield model
+    finally:
+        model.close()
+
+
+def _sink(job: OneShot) -> Sink:
+    match job.format:
+        case "json":
+            return JsonSink()
+        case "jsonl":
+            return JsonLinesSink()
+        case "text":
+            show_thinking = bool(job.settings.get("show_thinking", False))
+            return TextSink(show_thinking=show_thinking, extract=job.extract)
+
+
+def _prompt(job: OneShot) -> str:
+    """The whole text of the user's turn; a usage failure when there is none."""
+    asked = job.prompt == "-"
+    piped = read_stdin(notice=notify, asked=asked) or ""
+    prompt, parts = ("" if asked else job.prompt or ""), [(name, read_file(name)) for name in job.files]
+    if not prompt.strip():
+        prompt, piped = piped, ""
+    if piped.strip():
+        parts.insert(0, ("", piped))
+    if not prompt.strip() and len(parts) == 1:
+        prompt = parts.pop()[1]
+    if not prompt.strip() and not parts:
+        raise usage("There is no prompt.", 'Give one: fireside -p "your question", or pipe text into it.')
+    return join_parts(prompt, parts)
+
+
+def _messages(job: OneShot, text: str) -> list[dict[str, str]]:
+    system = job.settings.get("system")
+    turns = [{"role": "system", "content": system}] if system else []
+    return [*turns, {"role": "user", "content": text}]
+
+
+def _pieces(model: GenerativeModel, job: OneShot, text: str) -> Generator[Piece]:
+    """The pieces of all replies, each marked with its reply; several replies decode together."""
+    config = job.settings.generation()
+    if config.max_new_tokens is None:
+        config = GenerationConfig(max_new_tokens=model.max_seq).over(config)
+    if job.replies == 1:
+        yield from _one_reply(model, job, text, config)
+        return
+    arrived: queue.SimpleQueue[Piece | Exception | None] = queue.SimpleQueue()
+    stop = threading.Event()
+
+    def follow(index: int) -> None:
+        # Equal seeds would give equal replies.
+        seeded = config if config.seed is None else GenerationConfig(seed=config.seed + index).over(config)
+        try:
+            with closing(_one_reply(model, job, text, seeded)) as pieces:
+                for piece in pieces:
+                    if stop.is_set():
+                        return
+                    has_reply = isinstance(piece, TextPiece | ReasoningPiece | ChatOutcome)
+                    arrived.put(dataclasses.replace(piece, reply=index) if has_reply else piece)
+        except Exception as err:
+            arrived.put(err)
+        finally:
+            arrived.put(None)
+
+    for index in range(job.replies):
+        threading.Thread(target=follow, args=(index,), daemon=True).start()
+    running = job.replies
+    try:
+        while running:
+            match arrived.get():
+                case None:
+                    running -= 1
+                case Exception() as err:
+                    raise err
+                case piece:
+                    yield piece
+    finally:
+        stop.set()
+
+
+def _one_reply(model: GenerativeModel, job: OneShot, text: str, config: GenerationConfig) -> Generator[Piece]:
+    if job.raw:
+        yield from model.stream_generate(text, raw=True, stream="events", config=config)
+    else:
+        yield from model.chat(_messages(job, text), stream="events", config=config)
+
+
+def _show_prompt(model: GenerativeModel, job: OneShot, text: str) -> ExitCode:
+    config = job.settings.generation()
+    prompt = text if job.raw else model.render(_messages(job, text), config=config)
+    count = len(model.tokenizer.encode(prompt, special=True))
+    out = prepare(sys.stdout)
+    if job.format == "text":
+        out.write(sanitize(prompt) if is_terminal(sys.stdout) else prompt)
+        out.write("" if prompt.endswith("\n") else "\n")
+        out.flush()
+        notify(f"{count} tokens of a context of {model.max_seq}")
+    else:
+        fields = {"prompt": prompt, "tokens": count, "max_seq": model.max_seq}
+        write_json(out, {**fields, "model": model.card.model_id})
+    return ExitCode.ANSWERED
+
+
+def _verdict(job: OneShot, replies: list[Reply]) -> ExitCode:
+    """What the way the replies ended means for the exit code, with a notice where one is due."""
+    outcomes = [reply.outcome for reply in replies if reply.outcome is not None]
+    if dropped := max((outcome.truncated for outcome in outcomes), default=0):
+        notify(f"{dropped} of the oldest turns were left out, so that the prompt fits the context")
+    if not any(outcome.finish == "length" for outcome in outcomes):
+        return ExitCode.ANSWERED
+    config = job.settings.generation()
+    limit = f"--max-tokens {config.max_new_tokens}" if config.max_new_tokens else "the context window"
+    if config.json_schema is not None or config.grammar is not None:
+        notify(f"the reply was cut by {limit} before it satisfied the schema or grammar")
+        return ExitCode.CUT
+    if config.max_new_tokens is None:
+        notify("the reply was cut because the context window is full; --ctx makes it larger")
+    return ExitCode.ANSWERED
+
+
+def _leave_quietly(code: ExitCode) -> ExitCode:
+    """Nobody reads standard output any more: what is still buffered goes nowhere."""
+    hole = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(hole, 1)
+    os.close(hole)
+    return code

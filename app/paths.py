@@ -1,0 +1,86 @@
+"""Where Fireside keeps its files, and how it writes them: folders 0700, files 0600.
+
+Each folder can be moved by an environment variable, and each is found without a home directory.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+CONFIG_FILE = "config.toml"
+
+
+def config_file() -> Path:
+    """The settings file. `FIRESIDE_CONFIG` names its folder, or the file itself when it ends in .toml."""
+    override = os.environ.get("FIRESIDE_CONFIG")
+    if override and override.endswith(".toml"):
+        return Path(override).absolute()
+    return _folder("FIRESIDE_CONFIG", "config") / CONFIG_FILE
+
+
+def data_dir() -> Path:
+    """Models and chats; `FIRESIDE_DATA` moves it."""
+    return _folder("FIRESIDE_DATA", "data")
+
+
+def state_dir() -> Path:
+    """Logs and histories; `FIRESIDE_STATE` moves it."""
+    return _folder("FIRESIDE_STATE", "state")
+
+
+def make_private_dir(path: Path) -> Path:
+    """Create `path` with its parents, readable by its owner only; returns it.
+
+    OSError where that is not possible, or where the folder belongs to somebody else.
+    """
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    owner = path.lstat().st_uid
+    if owner != os.getuid():
+        raise PermissionError(f"{path} belongs to user {owner}, not to you; Fireside does not use it.")
+    path.chmod(0o700)
+    return path
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace the file at `path` by `text` in one step; a crash leaves the old or the new one."""
+    make_private_dir(path.parent)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with open(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(handle)
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def touch_private(path: Path) -> Path:
+    """Create an empty file that only its owner reads, if there is none; returns `path`."""
+    make_private_dir(path.parent)
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+    return path
+
+
+def _folder(variable: str, kind: str) -> Path:
+    if override := os.environ.get(variable):
+        return Path(override).absolute()
+    import platformdirs
+
+    place = {
+        "config": platformdirs.user_config_path,
+        "data": platformdirs.user_data_path,
+        "state": platformdirs.user_state_path,
+    }[kind]
+    try:
+        folder = place("fireside", appauthor=False)
+    except RuntimeError:  # an account without a home: no HOME, and none in the user database
+        folder = Path("~")
+    if folder.is_absolute() and not folder.is_relative_to("/nonexistent"):
+        return folder
+    import tempfile
+
+    return Path(tempfile.gettempdir()) / f"fireside-{os.getuid()}" / kind

@@ -1,0 +1,273 @@
+"""Where a one-shot's answer goes: as text, as rendered Markdown, as one JSON object, as JSON lines.
+
+A sink gets every piece as it arrives, then either `end` or `fail`, once. Standard output carries
+the answer and nothing else.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Any, Protocol
+
+from app.exits import Failure
+from app.markdown_stream import MarkdownStream
+from app.terminal import is_terminal, replace_surrogates, sanitize, takes_styles
+from backend.types import (
+    ChatOutcome,
+    HeldPiece,
+    Piece,
+    PrefillProgress,
+    ReasoningPiece,
+    TextPiece,
+    ToolCall,
+    ToolCallPiece,
+)
+
+SEPARATOR = "---"
+_FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n`]*\n(.*?)^ {0,3}\1[`~]*[ \t]*$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass
+class Reply:
+    """What has arrived of one reply."""
+
+    text: str = ""
+    reasoning: str = ""
+    outcome: ChatOutcome | None = None
+
+    def take(self, piece: TextPiece | ReasoningPiece | ChatOutcome) -> None:
+        """Add one piece."""
+        match piece:
+            case TextPiece():
+                self.text += piece.text
+            case ReasoningPiece():
+                self.reasoning += piece.text
+            case ChatOutcome():
+                self.outcome = piece
+
+
+class Sink(Protocol):
+    """What a one-shot writes its replies to."""
+
+    def take(self, piece: Piece) -> None: ...
+
+    def end(self, replies: Sequence[Reply], model: str) -> None: ...
+
+    def fail(self, failure: Failure, replies: Sequence[Reply], model: str) -> None: ...
+
+
+def prepare(stream: IO[str] | None) -> IO[str]:
+    """`stream` made unable to fail on a character; a closed one becomes a hole."""
+    if stream is None:
+        return io.StringIO()
+    encoding = None if is_terminal(stream) else "utf-8"
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(encoding=encoding, errors="replace", newline="\n")
+    return stream
+
+
+def notify(text: str) -> None:
+    """One line for the person, on standard error."""
+    if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]
+        print(f"fireside: {sanitize(text)}", file=sys.stderr, flush=True)
+
+
+class TextSink:
+    """Standard output as text: rendered where it is a terminal that takes styles, else unchanged."""
+
+    def __init__(self, *, show_thinking: bool, extract: bool) -> None:
+        self._out = prepare(sys.stdout)
+        self._show_thinking = show_thinking
+        self._extract = extract
+        self._is_terminal = is_terminal(sys.stdout)
+        self._styled = takes_styles(sys.stdout)
+        self._markdown = MarkdownStream(self._out) if self._styled else None
+        self._current = 0
+        self._last = "\n"
+        self._thinking = False
+        self._later: dict[int, list[TextPiece | ReasoningPiece]] = {}
+
+    def take(self, piece: Piece) -> None:
+        """Show the piece, or keep it until its reply has its turn."""
+        match piece:
+            case TextPiece() | ReasoningPiece() if piece.reply == self._current:
+                self._show(piece)
+            case TextPiece() | ReasoningPiece():
+                self._later.setdefault(piece.reply, []).append(piece)
+            case ChatOutcome() if piece.reply == self._current:
+                self._finish_reply()
+            case _:
+                pass
+
+    def end(self, replies: Sequence[Reply], model: str) -> None:
+        """Show the replies that finished before the one that was shown live."""
+        while self._current < len(replies):
+            self._start_reply()
+            self._finish_reply()
+
+    def fail(self, failure: Failure, replies: Sequence[Reply], model: str) -> None:
+        """Keep what was shown, and say on standard error what went wrong."""
+        if self._markdown is not None:
+            self._markdown.finish(draw=False)
+        elif self._last != "\n":
+            self._write("\n")
+        notify(str(failure))
+
+    def _start_reply(self) -> None:
+        if self._current:
+            self._write(f"{SEPARATOR}\n")
+        for piece in self._later.pop(self._current, ()):
+            self._show(piece)
+
+    def _show(self, piece: TextPiece | ReasoningPiece) -> None:
+        if isinstance(piece, ReasoningPiece):
+            self._think(piece.text)
+            return
+        if self._thinking:
+            self._think("\n")
+            self._thinking = False
+        if self._extract:
+            self._later.setdefault(-1, []).append(piece)
+        elif self._markdown is not None:
+            self._markdown.write(piece.text)
+        else:
+            self._write(sanitize(piece.text) if self._is_terminal else piece.text)
+
+    def _think(self, text: str) -> None:
+        if self._show_thinking and sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]
+            self._thinking = True
+            sys.stderr.write(sanitize(text))
+            sys.stderr.flush()
+
+    def _finish_reply(self) -> None:
+        if self._extract:
+            whole = "".join(piece.text for piece in self._later.pop(-1, ()))
+            block = first_fenced_block(whole)
+            if block is None:
+                notify("the reply holds no fenced block; this is the whole reply")
+            text = whole if block is None else block
+            self._write(sanitize(text) if self._is_terminal else text)
+        elif self._markdown is not None:
+            self._markdown.finish()
+        if self._last != "\n":
+            self._write("\n")
+        self._current += 1
+        if self._current in self._later:
+            self._start_reply()
+
+    def _write(self, text: str) -> None:
+        if text:
+            self._out.write(replace_surrogates(text))
+            self._out.flush()
+            self._last = text[-1]
+
+
+class JsonSink:
+    """Standard output as exactly one JSON object, whatever happens."""
+
+    def __init__(self) -> None:
+        self._out = prepare(sys.stdout)
+
+    def take(self, piece: Piece) -> None:
+        """Nothing is shown before the end."""
+
+    def end(self, replies: Sequence[Reply], model: str) -> None:
+        """Print the answer: the reply's fields, and all `replies` where several were asked for."""
+        write_json(self._out, answer(replies, model))
+
+    def fail(self, failure: Failure, replies: Sequence[Reply], model: str) -> None:
+        """Print the failure, with what had arrived of the answer."""
+        partial = answer(replies, model) if any(reply.text or reply.outcome for reply in replies) else {}
+        write_json(self._out, {**partial, **failure.as_dict()})
+
+
+class JsonLinesSink:
+    """Standard output as one JSON object per event, as it happens; the last one is `done` or `error`."""
+
+    def __init__(self) -> None:
+        self._out = prepare(sys.stdout)
+
+    def take(self, piece: Piece) -> None:
+        """Print the piece."""
+        if (event := _event(piece)) is not None:
+            write_json(self._out, event)
+
+    def end(self, replies: Sequence[Reply], model: str) -> None:
+        """Print the whole answer once more, as the last event."""
+        write_json(self._out, {"type": "done", **answer(replies, model)})
+
+    def fail(self, failure: Failure, replies: Sequence[Reply], model: str) -> None:
+        """Print the failure as the last event."""
+        write_json(self._out, {"type": "error", **failure.as_dict()})
+
+
+def first_fenced_block(text: str) -> str | None:
+    """The content of the first closed code fence of a Markdown text."""
+    found = _FENCED.search(text)
+    return found.group(2) if found else None
+
+
+def write_json(out: IO[str], value: Mapping[str, Any]) -> None:
+    """`value` as one line of JSON."""
+    out.write(replace_surrogates(json.dumps(value, ensure_ascii=False)) + "\n")
+    out.flush()
+
+
+def answer(replies: Sequence[Reply], model: str) -> dict[str, Any]:
+    """The replies as the JSON formats show them: the first one's fields, and a list of several."""
+    fields = [_reply_fields(reply) for reply in replies]
+    whole: dict[str, Any] = {**fields[0], "files": [], "session_id": None, "model": model}
+    if len(fields) > 1:
+        whole["replies"] = fields
+    return whole
+
+
+def _reply_fields(reply: Reply) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "text": reply.text,
+        "reasoning": reply.reasoning,
+        "tool_calls": [call.to_message() for call in reply.outcome.tool_calls] if reply.outcome else [],
+    }
+    if (report := reply.outcome) is None:
+        return fields
+    return fields | {
+        "finish": report.finish,
+        "stop_match": report.stop_match,
+        "seed": report.seed,
+        "truncated": report.truncated,
+        "usage": {
+            "prompt_tokens": report.prompt_tokens,
+            "reused_tokens": report.reused_tokens,
+            "new_tokens": report.new_tokens,
+            "reasoning_tokens": report.reasoning_tokens,
+        },
+        "timings": {
+            "queue_s": report.queue_s,
+            "prefill_s": report.prefill_s,
+            "decode_s": report.decode_s,
+            "time_to_first_token_s": report.time_to_first_token_s,
+            "tokens_per_second": report.tokens_per_second,
+        },
+    }
+
+
+def _event(piece: Piece) -> dict[str, Any] | None:
+    match piece:
+        case TextPiece(text=text, reply=reply):
+            return {"type": "text", "reply": reply, "text": text}
+        case ReasoningPiece(text=text, reply=reply):
+            return {"type": "reasoning", "reply": reply, "text": text}
+        case ToolCallPiece():
+            delta = {"index": piece.index, "name": piece.name, "arguments_delta": piece.arguments_delta}
+            return {"type": "tool_call_delta", "reply": piece.reply, **delta}
+        case ToolCall():
+            return {"type": "tool_call", **piece.to_message()}
+        case PrefillProgress(done=done, total=total, reused=reused):
+            return {"type": "prefill", "done": done, "total": total, "reused": reused}
+        case HeldPiece() | ChatOutcome():
+            return None

@@ -1,0 +1,123 @@
+"""The launcher of the command and the public door of the library.
+
+It puts Fireside's folders first on `sys.path`, so that nothing in the environment or the current
+directory can shadow them, and hands out the public names when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import warnings
+from types import ModuleType
+from typing import Any
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_NESTED = os.path.join(_HERE, "fireside")
+_ROOT = _NESTED if os.path.isdir(_NESTED) else _HERE
+_ROOMS = ("app", "backend", "tools", "themes")
+_EXPORTS = {
+    "app": ("__version__",),
+    "backend": ("ChatSession", "GenerativeModel", "ScriptedEngine", "load"),
+    "backend.types": (
+        "BackendError",
+        "ChatCard",
+        "ChatOutcome",
+        "ContextOverflowError",
+        "EngineError",
+        "GenerationConfig",
+        "GenerationReport",
+        "HeldPiece",
+        "ModelLoadError",
+        "PrefillProgress",
+        "QueueFullError",
+        "ReasoningPiece",
+        "StageEvent",
+        "TemplateError",
+        "TextPiece",
+        "TokenLogprob",
+        "ToolCall",
+        "ToolCallPiece",
+    ),
+}
+_MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names}
+__all__ = ["main", *sorted(_MODULE_OF)]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def main() -> int:
+    """Run the `fireside` command; the process exits with the number it returns."""
+    _open_door()
+    try:
+        from app.cli import main as run
+
+        return run(sys.argv[1:])
+    except KeyboardInterrupt:
+        return 130
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    _refuse_foreign_rooms()
+    _warn_of_hidden_rooms()
+    _open_door()
+    value = getattr(importlib.import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+def _open_door() -> None:
+    if sys.path[:1] != [_ROOT]:
+        sys.path.insert(0, _ROOT)
+
+
+def _refuse_foreign_rooms() -> None:
+    for room in _ROOMS:
+        if (module := sys.modules.get(room)) is not None and not _is_ours(module):
+            raise ImportError(
+                f"fireside needs its own package {room!r}, but this program has already imported another one "
+                f"from {_place(module)}. Rename that one, or run Fireside in a process of its own "
+                f"(the `fireside` command) and talk to it from here."
+            )
+
+
+def _is_ours(module: ModuleType) -> bool:
+    return _place(module).startswith(os.path.join(_ROOT, ""))
+
+
+def _place(module: ModuleType) -> str:
+    if module.__file__:
+        return os.path.abspath(module.__file__)
+    folders = [os.path.join(os.path.abspath(folder), "") for folder in getattr(module, "__path__", ())]
+    return folders[0] if folders else "an unknown place"
+
+
+def _warn_of_hidden_rooms() -> None:
+    hidden: list[str] = []
+    for room in _ROOMS:
+        if room in sys.modules:
+            continue
+        try:
+            spec = importlib.util.find_spec(room)
+        except (ImportError, ValueError):
+            continue
+        # A folder without __init__.py hides nothing anybody imports on purpose.
+        if spec is not None and spec.origin and not spec.origin.startswith(os.path.join(_ROOT, "")):
+            hidden.append(spec.origin)
+    if hidden:
+        warnings.warn(
+            f"fireside uses its own packages {', '.join(_ROOMS)}; here they hide {', '.join(hidden)}.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from app import paths
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_variables_move_each_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FIRESIDE_CONFIG", str(tmp_path / "c"))
+    monkeypatch.setenv("FIRESIDE_DATA", str(tmp_path / "d"))
+    monkeypatch.setenv("FIRESIDE_STATE", str(tmp_path / "s"))
+    assert paths.config_file() == tmp_path / "c" / "config.toml"
+    assert paths.data_dir() == tmp_path / "d"
+    assert paths.state_dir() == tmp_path / "s"
+
+
+def test_the_settings_file_itself_may_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FIRESIDE_CONFIG", str(tmp_path / "mine.toml"))
+    assert paths.config_file() == tmp_path / "mine.toml"
+
+
+def test_without_a_home_every_folder_is_absolute(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name == "HOME" or name.startswith("XDG_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    for folder in (paths.config_file(), paths.data_dir(), paths.state_dir()):
+        assert folder.is_absolute()
+        assert "~" not in str(folder)
+
+
+def test_folders_and_files_are_private_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        paths.write_private(tmp_path / "a" / "file", "text")
+        paths.touch_private(tmp_path / "b" / "file")
+    finally:
+        os.umask(before)
+    for folder in ("a", "b"):
+        assert mode(tmp_path / folder) == 0o700
+        assert mode(tmp_path / folder / "file") == 0o600
+
+
+def test_a_write_replaces_the_whole_file(tmp_path: Path) -> None:
+    paths.write_private(tmp_path / "file", "a long text")
+    paths.write_private(tmp_path / "file", "short")
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "short"
+
+
+def test_a_folder_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    with pytest.raises(PermissionError, match="belongs to user"):
+        paths.make_private_dir(tmp_path / "theirs")
