@@ -204,9 +204,28 @@ def make_adapter(path: Path, *, seed: int = 0, shape: Shape | None = None, stren
     return write(path, "llama", values, weights)
 
 
-def write(path: Path, architecture: str, values: Mapping[str, Any], weights: Mapping[str, Any]) -> Path:
-    """Write a GGUF of `values` and `weights` as they are, sensible or not."""
-    writer = gguf.GGUFWriter(path, architecture)
+def make_split(folder: Path, *, n_parts: int = 3) -> list[Path]:
+    """The tiny llama in `n_parts` files, in order."""
+    shape, vocab = SHAPES["llama"], bpe_vocab()
+    values = {"general.type": "model", **_hyperparameters("llama", shape), **_tokenizer(vocab)}
+    weights = _llama(np.random.default_rng(0), shape, len(vocab.tokens))
+    write(folder / "split.gguf", "llama", values, weights, per_part=-(-len(weights) // n_parts))
+    return sorted(folder.glob("split-*-of-*.gguf"))
+
+
+def write(
+    path: Path,
+    architecture: str,
+    values: Mapping[str, Any],
+    weights: Mapping[str, Any],
+    *,
+    per_part: int = 0,
+) -> Path:
+    """Write a GGUF of `values` and `weights` as they are, sensible or not.
+
+    `per_part` tensors go into each file of a split model; 0 makes one file.
+    """
+    writer = gguf.GGUFWriter(path, architecture, split_max_tensors=per_part)
     for key, value in values.items():
         _add(writer, key, value)
     for name, tensor in weights.items():
