@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
-from backend.gguf_file import DOWNLOAD_AGAIN, MAGIC, Reader, fail, opened, quoted, refuse_foreign
+from backend.gguf_file import DOWNLOAD_AGAIN, MAGIC, Reader, fail, opened, quoted, refuse_foreign, shown
 from backend.gguf_tables import REMOVED_TENSOR_TYPES, TENSOR_TYPES
 from backend.types import LoadCause, ModelLoadError
 
