@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(sh|python)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+SET_UP = [text for kind, text in BLOCKS if kind == "sh"][:2]
+COMMANDS = [
+    line for kind, text in BLOCKS if kind == "sh" and text not in SET_UP for line in text.splitlines()
+]
+SNIPPETS = [text for kind, text in BLOCKS if kind == "python"]
+
+pytestmark = [pytest.mark.model, pytest.mark.timeout(120)]
+
+
+@pytest.fixture
+def environ(tmp_path: Path, starter_model: Path) -> dict[str, str]:
+    """The environment of a person who has installed this checkout."""
+    command = tmp_path / "bin" / "fireside"
+    command.parent.mkdir()
+    command.write_text(
+        f'#!/bin/sh\nexec "{sys.executable}" "{ROOT / "fireside.py"}" "$@"\n', encoding="utf-8"
+    )
+    command.chmod(0o755)
+    return {**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+
+
+def succeed(command: list[str], environ: dict[str, str], cwd: Path) -> str:
+    result = subprocess.run(
+        command, cwd=cwd, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=110
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+def test_the_readme_opens_with_its_two_set_up_commands() -> None:
+    assert all(text.startswith("python3 -m venv") and text.count("\n") == 1 for text in SET_UP)
+    assert README.index(SET_UP[1]) < README.index("## ")
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_each_command_works(line: str, environ: dict[str, str]) -> None:
+    assert succeed(["bash", "-euo", "pipefail", "-c", line], environ, ROOT).strip()
+
+
+@pytest.mark.parametrize("snippet", SNIPPETS, ids=range(len(SNIPPETS)))
+def test_each_snippet_works(snippet: str, environ: dict[str, str], tmp_path: Path) -> None:
+    assert succeed([sys.executable, "-c", snippet], environ, tmp_path).strip()
