@@ -85,58 +85,57 @@ class TextSink:
         self._show_thinking = show_thinking
         self._extract = extract
         self._is_terminal = is_terminal(sys.stdout)
-        self._styled = takes_styles(sys.stdout)
-        self._markdown = MarkdownStream(self._out) if self._styled else None
+        self._markdown = MarkdownStream(self._out) if takes_styles(sys.stdout) else None
+        self._waiting: dict[int, list[TextPiece | ReasoningPiece | ChatOutcome]] = {}
         self._current = 0
+        self._begun = False
+        self._held = ""
         self._last = "\n"
         self._thinking = False
-        self._later: dict[int, list[TextPiece | ReasoningPiece]] = {}
 
     def take(self, piece: Piece) -> None:
-        """Show the piece, or keep it until its reply has its turn."""
-        match piece:
-            case TextPiece() | ReasoningPiece() if piece.reply == self._current:
-                self._show(piece)
-            case TextPiece() | ReasoningPiece():
-                self._later.setdefault(piece.reply, []).append(piece)
-            case ChatOutcome() if piece.reply == self._current:
-                self._finish_reply()
-            case _:
-                pass
+        """Show the piece, or keep it until the replies before its own are finished."""
+        if not isinstance(piece, TextPiece | ReasoningPiece | ChatOutcome):
+            return
+        self._waiting.setdefault(piece.reply, []).append(piece)
+        while waiting := self._waiting.pop(self._current, None):
+            for item in waiting:
+                self._show(item)
 
     def end(self, replies: Sequence[Reply], model: str) -> None:
-        """Show the replies that finished before the one that was shown live."""
-        while self._current < len(replies):
-            self._start_reply()
-            self._finish_reply()
+        """Everything is shown already."""
 
     def fail(self, failure: Failure, replies: Sequence[Reply], model: str) -> None:
         """Keep what was shown, and say on standard error what went wrong."""
+        self._write(self._held)
         if self._markdown is not None:
             self._markdown.finish(draw=False)
         elif self._last != "\n":
             self._write("\n")
         notify(str(failure))
 
-    def _start_reply(self) -> None:
-        if self._current:
+    def _show(self, piece: TextPiece | ReasoningPiece | ChatOutcome) -> None:
+        if not self._begun and self._current:
             self._write(f"{SEPARATOR}\n")
-        for piece in self._later.pop(self._current, ()):
-            self._show(piece)
+        self._begun = True
+        match piece:
+            case ReasoningPiece():
+                self._think(piece.text)
+            case TextPiece():
+                self._answer(piece.text)
+            case ChatOutcome():
+                self._finish_reply()
 
-    def _show(self, piece: TextPiece | ReasoningPiece) -> None:
-        if isinstance(piece, ReasoningPiece):
-            self._think(piece.text)
-            return
+    def _answer(self, text: str) -> None:
         if self._thinking:
             self._think("\n")
             self._thinking = False
         if self._extract:
-            self._later.setdefault(-1, []).append(piece)
+            self._held += text
         elif self._markdown is not None:
-            self._markdown.write(piece.text)
+            self._markdown.write(text)
         else:
-            self._write(sanitize(piece.text) if self._is_terminal else piece.text)
+            self._write(text)
 
     def _think(self, text: str) -> None:
         if self._show_thinking and sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]
@@ -146,23 +145,20 @@ class TextSink:
 
     def _finish_reply(self) -> None:
         if self._extract:
-            whole = "".join(piece.text for piece in self._later.pop(-1, ()))
-            block = first_fenced_block(whole)
+            block = first_fenced_block(self._held)
             if block is None:
                 notify("the reply holds no fenced block; this is the whole reply")
-            text = whole if block is None else block
-            self._write(sanitize(text) if self._is_terminal else text)
+            self._write(self._held if block is None else block)
+            self._held = ""
         elif self._markdown is not None:
             self._markdown.finish()
         if self._last != "\n":
             self._write("\n")
-        self._current += 1
-        if self._current in self._later:
-            self._start_reply()
+        self._current, self._begun = self._current + 1, False
 
     def _write(self, text: str) -> None:
         if text:
-            self._out.write(replace_surrogates(text))
+            self._out.write(sanitize(text) if self._is_terminal else replace_surrogates(text))
             self._out.flush()
             self._last = text[-1]
 

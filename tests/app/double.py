@@ -1,0 +1,74 @@
+"""A model without a model: it plays scripted pieces and records what it was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from backend.types import ChatCard, ChatOutcome, GenerationConfig, Piece, TextPiece
+
+Play = Callable[[GenerationConfig], Sequence[Piece | BaseException]]
+
+
+def says(*texts: str, finish: Any = "stop") -> Play:
+    """A script of one reply in pieces."""
+
+    def play(config: GenerationConfig) -> list[Piece | BaseException]:
+        pieces: list[Piece | BaseException] = [TextPiece(text) for text in texts]
+        seed = config.seed or 0
+        return [*pieces, ChatOutcome(finish=finish, prompt_tokens=9, text="".join(texts), seed=seed)]
+
+    return play
+
+
+class Tokenizer:
+    def encode(self, text: str, *, special: bool = False) -> list[int]:
+        return list(text.encode())
+
+
+@dataclass
+class Double:
+    """Stands for both a GenerativeModel and its ChatSession."""
+
+    play: Play = field(default_factory=lambda: says("Hello", " there."))
+    max_seq: int = 512
+    asked: list[list[dict[str, str]]] = field(default_factory=list)
+    configs: list[GenerationConfig] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
+    residency: dict[str, Any] = field(default_factory=lambda: {"notes": []})
+    tokenizer: Tokenizer = field(default_factory=Tokenizer)
+    closed: bool = False
+    resets: int = 0
+    report: ChatOutcome | None = None
+    card: ChatCard = field(
+        default_factory=lambda: ChatCard("double", "none", parameters=0, quantization="F32", max_seq=512)
+    )
+
+    def chat(
+        self, messages: list[dict[str, str]], *, stream: str, config: GenerationConfig
+    ) -> Generator[Piece]:
+        self.asked.append(messages)
+        self.configs.append(config)
+        for step in self.play(config):
+            if isinstance(step, BaseException):
+                raise step
+            if isinstance(step, ChatOutcome):
+                self.report = step
+            yield step
+
+    def send(self, text: str, *, stream: str, config: GenerationConfig) -> Generator[Piece]:
+        return self.chat([{"role": "user", "content": text}], stream=stream, config=config)
+
+    def chat_session(self, **options: Any) -> Double:
+        self.options = options
+        return self
+
+    def render(self, messages: list[dict[str, str]], *, config: GenerationConfig) -> str:
+        return "".join(f"<{turn['role']}>{turn['content']}" for turn in messages)
+
+    def reset(self) -> None:
+        self.resets += 1
+
+    def close(self) -> None:
+        self.closed = True

@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from tests.app.process import COMMAND, fireside, shell, start
+
+pytestmark = pytest.mark.timeout(60)
+SHORT = ("--max-tokens", "4", "--set", "ignore_eos=true")
+LONG = ("--set", "ignore_eos=true", "--temperature", "0")
+
+
+def ok(result: subprocess.CompletedProcess[bytes]) -> bytes:
+    assert result.returncode == 0, result.stderr
+    assert b"Traceback" not in result.stderr
+    return result.stdout
+
+
+def test_a_prompt_on_stdin_needs_no_terminal(tiny_llama: Path) -> None:
+    out = ok(fireside("-m", tiny_llama, "-p", "-", *SHORT, input=b"Say ok", start_new_session=True))
+    assert out.strip()
+
+
+def test_piped_text_without_a_prompt_is_answered_once(tiny_llama: Path) -> None:
+    result = fireside("-m", tiny_llama, *SHORT, "--format", "json", input=b"hello")
+    assert json.loads(ok(result))["finish"] == "length"
+    assert b"Aborted" not in result.stderr
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8", "en_US.ISO-8859-1"])
+def test_undecodable_input_is_accepted_in_every_locale(tiny_llama: Path, locale: str) -> None:
+    environ = {**os.environ, "LANG": locale, "LC_ALL": locale}
+    result = fireside("-m", tiny_llama, "-p", "repeat", *SHORT, input=b"caf\xe9 \xff", env=environ)
+    ok(result).decode("utf-8")
+
+
+def test_no_escape_bytes_in_a_pipe(tiny_llama: Path) -> None:
+    result = fireside("-m", tiny_llama, "-p", "use **bold**", *SHORT)
+    assert b"\x1b[" not in ok(result)
+    assert result.stderr == b""
+
+
+@pytest.mark.parametrize("extra", [{"NO_COLOR": "1", "TERM": "xterm"}, {"TERM": "dumb"}])
+def test_no_escape_bytes_on_a_terminal_that_wants_none(tiny_llama: Path, extra: dict[str, str]) -> None:
+    arguments = [*COMMAND[1:], "-m", str(tiny_llama), "-p", "use **bold**", *SHORT]
+    environ = {**os.environ, **extra}
+    with pexpect.spawn(COMMAND[0], arguments, env=environ, timeout=50) as child:  # type: ignore[arg-type]
+        output = child.read()
+        child.wait()
+        assert child.exitstatus == 0
+    assert b"\x1b" not in output
+
+
+@pytest.mark.parametrize(
+    "line", ["$FIRESIDE -p hi {} <&-", "$FIRESIDE {} -p hi 2>&- </dev/null", "$FIRESIDE -p hi {} >&-"]
+)
+def test_closed_streams_do_no_harm(tiny_llama: Path, line: str) -> None:
+    result = shell(line.format(f"-m {tiny_llama} {' '.join(SHORT)}"))
+    assert result.returncode == 0, result.stderr
+    assert b"Traceback" not in result.stderr
+
+
+def test_no_prompt_at_all_is_a_usage_error(tiny_llama: Path) -> None:
+    for line in (
+        "$FIRESIDE <&-",
+        "$FIRESIDE </dev/null",
+        "printf '' | $FIRESIDE",
+        "$FIRESIDE -p - </dev/null",
+    ):
+        result = shell(line)
+        assert result.returncode == 2, line
+        assert b"There is no prompt" in result.stderr
+
+
+def test_an_early_closed_pipe_ends_quietly(tiny_llama: Path) -> None:
+    flags = f"-m {tiny_llama} {' '.join(LONG)} --max-tokens 400 --format jsonl"
+    result = shell(f"set -o pipefail; $FIRESIDE -p hi {flags} | head -1")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == b""
+    assert result.stdout.count(b"\n") == 1
+
+
+def test_it_runs_from_cron_without_a_home(tiny_llama: Path, tmp_path: Path) -> None:
+    environ = {"PATH": "/usr/bin:/bin", "SHELL": "/bin/sh", "TMPDIR": str(tmp_path)}
+    assert ok(fireside("-m", tiny_llama, "-p", "hi", *SHORT, env=environ, start_new_session=True, cwd="/"))
+
+
+def test_an_unreadable_home_does_no_harm(tiny_llama: Path) -> None:
+    environ = {**os.environ, "HOME": "/proc/nowhere"}
+    for name in [name for name in environ if name.startswith("XDG_")]:
+        del environ[name]
+    assert ok(fireside("-m", tiny_llama, "-p", "hi", *SHORT, env=environ))
+
+
+def test_a_prompt_that_does_not_fit_names_both_counts(tiny_llama: Path) -> None:
+    result = fireside("-m", tiny_llama, "--ctx", "256", "-p", "word " * 1400)
+    assert result.returncode == 4
+    assert result.stdout == b""
+    assert b"256" in result.stderr
+    counts = [int(word) for word in result.stderr.replace(b",", b" ").split() if word.isdigit()]
+    assert max(counts) > 1000
+
+
+def test_a_reply_is_clamped_to_the_context(tiny_llama: Path) -> None:
+    result = fireside(
+        "-m", tiny_llama, "--ctx", "256", "-p", "hi", *LONG, "--max-tokens", "9999", "--format", "json"
+    )
+    value = json.loads(ok(result))
+    assert value["finish"] == "length"
+    assert value["usage"]["prompt_tokens"] + value["usage"]["new_tokens"] <= 256
+
+
+def test_runs_without_a_seed_differ_and_tell_it(tiny_llama: Path) -> None:
+    def reply(*flags: str) -> dict[str, object]:
+        ask = ("-m", tiny_llama, "-p", "hi", "--temperature", "1", "--max-tokens", "24", "--format", "json")
+        return json.loads(ok(fireside(*ask, "--set", "ignore_eos=true", *flags)))
+
+    first, second = reply(), reply()
+    assert first["text"] != second["text"]
+    assert first["seed"] != second["seed"]
+    assert reply("--seed", "7")["text"] == reply("--seed", "7")["text"]
+    assert reply("--seed", str(first["seed"]))["text"] == first["text"]
+
+
+def test_no_model_says_what_was_looked_for(tmp_path: Path) -> None:
+    result = fireside("-m", tmp_path / "missing.gguf", "-p", "hi", "--format", "json")
+    assert result.returncode == 3
+    value = json.loads(result.stdout)
+    assert value["error"]["code"] == "not_found"
+    assert value["error"]["remedy"]
+
+
+def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "x.gguf"
+    file.write_bytes(b"hello" * 100)
+    result = fireside("-m", file, "-p", "hi")
+    assert result.returncode == 3
+    assert b"Traceback" not in result.stderr
+
+
+def test_a_template_without_thoughts_is_no_reason_to_crash(tiny_llama: Path) -> None:
+    assert fireside("-m", tiny_llama, "-p", "hi", *SHORT, "--think").returncode in (0, 2)
+
+
+def test_raw_gives_the_prompt_as_it_is(tiny_base: Path, tiny_llama: Path) -> None:
+    assert ok(fireside("-m", tiny_base, "-p", "Once upon", "--raw", *SHORT))
+    assert ok(fireside("-m", tiny_llama, "-p", "Once upon", "--raw", "--dry-run")) == b"Once upon\n"
+
+
+def test_a_dry_run_prints_the_prompt_and_counts(tiny_llama: Path) -> None:
+    result = fireside("-m", tiny_llama, "-p", "hi there", "--dry-run")
+    assert b"hi there" in ok(result)
+    assert b"tokens of a context" in result.stderr
+
+
+def test_several_replies_are_separated(tiny_llama: Path) -> None:
+    result = fireside("-m", tiny_llama, "-p", "hi", "--replies", "3", *SHORT, "--format", "json")
+    assert len(json.loads(ok(result))["replies"]) == 3
+
+
+def test_config_is_set_shown_and_obeyed(tiny_llama: Path) -> None:
+    assert ok(fireside("config", "set", "model", str(tiny_llama)))
+    assert ok(fireside("config", "set", "max_new_tokens", "3"))
+    assert str(tiny_llama).encode() in ok(fireside("config", "show"))
+    shown = json.loads(ok(fireside("config", "show", "--json")))
+    assert shown["generation.max_new_tokens"]["value"] == 3
+    assert shown["model"]["origin"] == ok(fireside("config", "path")).decode().strip()
+    result = fireside("-p", "hi", "--format", "json", "--set", "ignore_eos=true")
+    assert json.loads(ok(result))["usage"]["new_tokens"] == 3
+
+
+def test_a_broken_settings_file_is_one_readable_error(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text("model = \n")
+    result = fireside("-p", "hi", env={**os.environ, "FIRESIDE_CONFIG": str(tmp_path)})
+    assert result.returncode == 2
+    assert str(file).encode() in result.stderr
+    assert b"line 1" in result.stderr
+
+
+@pytest.mark.model
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "terminate"]
+)
+def test_a_signal_ends_the_reply_and_keeps_its_text(starter_model: Path, number: int, code: int) -> None:
+    with start("-m", starter_model, "-p", "Tell a long story.", *LONG) as process:
+        assert process.stdout is not None
+        first = os.read(process.stdout.fileno(), 100)
+        assert first  # arrives long before the reply ends
+        process.send_signal(number)
+        rest, error = process.communicate(timeout=30)
+        assert process.returncode == code
+        assert (first + rest).endswith(b"\n")
+        assert b"Traceback" not in error
+
+
+@pytest.mark.model
+@pytest.mark.timeout(120)
+def test_an_interrupted_reply_is_one_object_in_json(starter_model: Path) -> None:
+    line = ("-m", starter_model, "-p", "Tell a long story.", *LONG, "--timeout", "4", "--format", "json")
+    result = fireside(*line)
+    assert result.returncode == 1
+    value = json.loads(result.stdout)
+    assert value["error"]["code"] == "timeout"
+    assert value["text"]
+
+
+@pytest.mark.model
+@pytest.mark.timeout(120)
+def test_markdown_is_rendered_on_a_terminal(starter_model: Path) -> None:
+    arguments = [*COMMAND[1:], "-m", str(starter_model), "-p", "Say hello.", "--max-tokens", "12"]
+    environ = {**os.environ, "TERM": "xterm-256color"}
+    with pexpect.spawn(COMMAND[0], arguments, env=environ, timeout=100) as child:  # type: ignore[arg-type]
+        output = child.read().decode()
+        child.wait()
+        assert child.exitstatus == 0
+    assert output.strip()
+
+
+@pytest.mark.model
+@pytest.mark.timeout(120)
+def test_a_one_shot_imports_only_what_it_uses(starter_model: Path) -> None:
+    heavy = {"rich", "numpy", "pydantic", "prompt_toolkit", "httpx", "tomlkit", "textual"}
+    program = (
+        "import sys, fireside; sys.argv = ['fireside', '-p', 'Say hello.', '--max-tokens', '2'];"
+        f"fireside.main(); print(*sorted({heavy!r} & set(sys.modules)), file=sys.stderr)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=Path(COMMAND[1]).parent,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env={**os.environ, "FIRESIDE_MODEL": str(starter_model)},
+        timeout=100,
+    )
+    assert ok(result)
+    assert result.stderr.split() == []
