@@ -15,7 +15,7 @@ import typer
 
 from app.exits import ExitCode, Failure, explain, usage
 from app.flags import CHAT, Flag, Given, command, settings_of
-from app.terminal import is_terminal, sanitize
+from app.terminal import is_terminal, notify, prepare, sanitize
 
 SWITCH_INTERVAL_S = 0.001
 """How long a busy Python thread keeps the engine's from its next step; the default is 5 ms."""
@@ -55,6 +55,7 @@ def main(args: Sequence[str]) -> int:
     """Run the command that `args` name; returns the exit code of terminal.md."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     _open_missing_streams()
+    prepare(sys.stdout)
     try:
         return int(app(list(args), prog_name="fireside", standalone_mode=False) or 0)
     except typer.TyperException as err:
@@ -199,7 +200,7 @@ def _report(failure: Failure, args: Sequence[str]) -> int:
 
         print(json.dumps(failure.as_dict()))
     else:
-        print(f"fireside: {sanitize(str(failure))}", file=sys.stderr)
+        notify(str(failure))
     return failure.exit_code
 
 

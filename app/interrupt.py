@@ -7,9 +7,10 @@ callbacks would be lost; elsewhere it raises at once. A second signal of a kind 
 from __future__ import annotations
 
 import signal
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
+from typing import Any
 
 from app.exits import ExitCode, Failure
 
@@ -40,13 +41,13 @@ class Interruption:
         self.pending: int | None = None
         self._timeout_s = timeout_s
         self._noting = False
-        self._before: dict[int, signal.Handlers] = {}
+        self._before: dict[int, Callable[[int, FrameType | None], Any] | int] = {}
 
     def __enter__(self) -> Interruption:
         for number in _FAILURES:
             # A shell starts background jobs with SIGINT ignored, and so it stays.
-            if (before := signal.getsignal(number)) is not signal.SIG_IGN:
-                self._before[number] = before  # pyright: ignore[reportArgumentType]
+            if (before := signal.getsignal(number)) is not None and before is not signal.SIG_IGN:
+                self._before[number] = before
                 signal.signal(number, self._arrived)
         if self._timeout_s:
             signal.setitimer(signal.ITIMER_REAL, self._timeout_s)

@@ -19,9 +19,9 @@ from app.config import Settings
 from app.exits import ExitCode, Failure, explain, usage
 from app.interrupt import Interrupted, Interruption
 from app.load_progress import LoadProgress
-from app.sinks import JsonLinesSink, JsonSink, Reply, Sink, TextSink, notify, prepare, write_json
+from app.sinks import JsonLinesSink, JsonSink, Reply, Sink, TextSink, write_json
 from app.stdin import join_parts, read_file, read_stdin
-from app.terminal import is_terminal, sanitize
+from app.terminal import is_terminal, notify, prepare, sanitize
 from backend.types import ChatOutcome, GenerationConfig, Piece, ReasoningPiece, TextPiece
 
 if TYPE_CHECKING:

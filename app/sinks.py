@@ -6,7 +6,6 @@ the answer and nothing else.
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import sys
@@ -16,7 +15,7 @@ from typing import IO, Any, Protocol
 
 from app.exits import Failure
 from app.markdown_stream import MarkdownStream
-from app.terminal import is_terminal, replace_surrogates, sanitize, takes_styles
+from app.terminal import is_terminal, notify, prepare, replace_surrogates, sanitize, takes_styles
 from backend.types import (
     ChatOutcome,
     HeldPiece,
@@ -59,22 +58,6 @@ class Sink(Protocol):
     def end(self, replies: Sequence[Reply], model: str) -> None: ...
 
     def fail(self, failure: Failure, replies: Sequence[Reply], model: str) -> None: ...
-
-
-def prepare(stream: IO[str] | None) -> IO[str]:
-    """`stream` made unable to fail on a character; a closed one becomes a hole."""
-    if stream is None:
-        return io.StringIO()
-    encoding = None if is_terminal(stream) else "utf-8"
-    if isinstance(stream, io.TextIOWrapper):
-        stream.reconfigure(encoding=encoding, errors="replace", newline="\n")
-    return stream
-
-
-def notify(text: str) -> None:
-    """One line for the person, on standard error."""
-    if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]
-        print(f"fireside: {sanitize(text)}", file=sys.stderr, flush=True)
 
 
 class TextSink:

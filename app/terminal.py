@@ -6,8 +6,10 @@ metadata, error, title. It works on characters, so pieces of a text may pass it 
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import sys
 from collections.abc import Mapping
 from typing import IO, Literal
 
@@ -53,3 +55,20 @@ def color_system(environ: Mapping[str, str] = os.environ) -> ColorSystem:
     if term.endswith(("-direct", "-truecolor")):
         return "truecolor"
     return "256" if "256color" in term else "standard"
+
+
+def prepare(stream: IO[str] | None) -> IO[str]:
+    """`stream` made unable to fail on a character; a closed one becomes a hole."""
+    if stream is None:
+        return io.StringIO()
+    encoding = None if is_terminal(stream) else "utf-8"
+    wrapper: object = stream
+    if isinstance(wrapper, io.TextIOWrapper):
+        wrapper.reconfigure(encoding=encoding, errors="replace", newline="\n")
+    return stream
+
+
+def notify(text: str) -> None:
+    """One line for the person, on standard error."""
+    if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]
+        print(f"fireside: {sanitize(text)}", file=sys.stderr, flush=True)

@@ -8,8 +8,7 @@ import sys
 from app.config import Settings
 from app.exits import ExitCode
 from app.interrupt import Interrupted, Interruption
-from app.sinks import notify, prepare
-from app.terminal import is_terminal, takes_styles
+from app.terminal import is_terminal, notify, prepare, takes_styles
 
 
 def run(settings: Settings, *, plain: bool = False) -> int:

@@ -48,8 +48,9 @@ def styled_reader() -> LineReader:
 def plain_reader(out: IO[str]) -> LineReader:
     """Lines as they come, with no control codes; a prompt is shown on a terminal only."""
     lines = sys.stdin
-    if isinstance(lines, io.TextIOWrapper):
-        lines.reconfigure(encoding=None if is_terminal(lines) else "utf-8", errors="replace")
+    wrapper: object = lines
+    if isinstance(wrapper, io.TextIOWrapper):
+        wrapper.reconfigure(encoding=None if is_terminal(lines) else "utf-8", errors="replace")
 
     def read(draft: str = "") -> str:
         if is_terminal(lines):
