@@ -68,7 +68,9 @@ class MarkdownStream:
         rows, size = self._rows, shutil.get_terminal_size()
         if rows.certain and rows.size == size and rows.count < size.lines - 1:
             up = f"\x1b[{rows.count}A" if rows.count else ""
-            self._out.write(f"{up}\r\x1b[J{render_block(block, size.columns)}\n")
+            # Line by line: some terminals keep what one sweep from the top corner erases.
+            lines = [f"\x1b[K{line}\n" for line in render_block(block, size.columns).split("\n")]
+            self._out.write(f"{up}\r{''.join(lines)}\x1b[J")
         elif rows.column:
             self._out.write("\n")
         self._rows = _Rows(size)

@@ -37,6 +37,8 @@ class Screen:
     def _control(self, part: str) -> None:
         if part.endswith("A"):
             self.row = max(0, self.row - int(part[2:-1]))
+        elif part == "\x1b[K":
+            self.rows[self.row] = self.rows[self.row][: self.column]
         elif part == "\x1b[J":
             self.rows[self.row] = self.rows[self.row][: self.column]
             del self.rows[self.row + 1 :]
@@ -94,6 +96,11 @@ The end.
 @given(st.lists(st.integers(0, len(DOCUMENT)), max_size=40))
 def test_where_the_pieces_are_cut_changes_nothing(cuts: list[int]) -> None:
     assert shown(DOCUMENT, cuts) == shown(DOCUMENT, [])
+
+
+@given(st.text("`~-*1. \nab#|", max_size=60), st.lists(st.integers(0, 60), max_size=8))
+def test_any_text_is_drawn_alike_however_it_is_cut(text: str, cuts: list[int]) -> None:
+    assert shown(text, cuts) == shown(text, [])
 
 
 def test_markup_is_drawn_and_every_word_is_there_once() -> None:
