@@ -1,0 +1,340 @@
+"""Checks a value against a JSON Schema: the keywords the grammar holds to, and the simple ones it
+cannot. Bounded in time for any schema and any value; what it does not know, it lets pass.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from itertools import islice
+from typing import Any, TypeAlias, TypeGuard
+
+from backend.chat.pattern import UnsupportedPattern
+from backend.chat.strings import FORMATS, found
+
+Schema: TypeAlias = Any
+"""A JSON Schema as JSON reads it: an object or a boolean. Untrusted, so nothing is assumed of it."""
+
+_MAX_STEPS = 20_000
+_MAX_DEPTH = 100
+_MAX_MESSAGES = 8
+_MAX_TEXT = 100_000
+
+
+def violations(value: Any, schema: Schema, root: Schema = None) -> list[str]:
+    """Why `value` (as JSON reads it) does not satisfy `schema`, in sentences; empty when it does.
+
+    `root` is the document that `$ref` points into, by default `schema` itself. At most eight
+    sentences. A value nested more than 100 deep is a violation.
+    """
+    return _Check(schema if root is None else root).messages(value, schema)
+
+
+class UnresolvableRef(ValueError):
+    """A `$ref` points nowhere, or out of its document."""
+
+
+def resolve(reference: object, root: Schema) -> Schema:
+    """The schema that a `$ref` such as `#/$defs/Node` or `#anchor` points to."""
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        raise UnresolvableRef(f"'$ref' {short(reference)} points out of the schema")
+    pointer = reference[1:]
+    if pointer and not pointer.startswith("/"):
+        return _anchored(pointer, root)
+    node = root
+    for part in pointer.split("/")[1:]:
+        key = _unquote(part).replace("~1", "/").replace("~0", "~")
+        items = as_list(node)
+        if key in (members := as_object(node)):
+            node = members[key]
+        elif key.isascii() and key.isdigit() and int(key) < len(items):
+            node = items[int(key)]
+        else:
+            raise UnresolvableRef(f"'$ref' {short(reference)} points to nothing")
+    return node
+
+
+def _anchored(anchor: str, root: Schema) -> Schema:
+    for group in ("$defs", "definitions"):
+        for schema in as_object(as_object(root).get(group)).values():
+            if anchor in (as_object(schema).get("$anchor"), as_object(schema).get("$id")):
+                return schema
+    raise UnresolvableRef(f"'$ref' '#{anchor}' points to nothing")
+
+
+def _unquote(part: str) -> str:
+    if "%" not in part:
+        return part
+    from urllib.parse import unquote  # rare, and slow to import
+
+    return unquote(part)
+
+
+def short(value: object, limit: int = 60) -> str:
+    """`value` as a short, printable text for a message."""
+    try:
+        text = json.dumps(value, ensure_ascii=True)
+    except (TypeError, ValueError, RecursionError):
+        text = repr(type(value).__name__)
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def is_object(value: object) -> TypeGuard[Mapping[str, Any]]:
+    """Whether a value is a JSON object. JSON has no keys but text, so keys are not looked at."""
+    return isinstance(value, Mapping)
+
+
+def as_object(value: object) -> Mapping[str, Any]:
+    """`value` if it is an object, else an empty one."""
+    return value if is_object(value) else {}
+
+
+def as_list(value: object) -> list[Any]:
+    """`value` if it is a list, else an empty one."""
+    return value if is_list(value) else []
+
+
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
+
+
+def is_schema(value: object) -> TypeGuard[Mapping[str, Any] | bool]:
+    return isinstance(value, Mapping | bool)
+
+
+def kind(value: object) -> str:
+    """The JSON type of a value."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "integer" if value.is_integer() else "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"
+
+
+def identity(value: Any) -> Any:
+    """A hashable key, equal for values that JSON Schema calls equal: 1 and 1.0, but not 1 and true."""
+    if is_list(value):
+        return ("array", tuple(identity(item) for item in value))
+    if is_object(value):
+        return ("object", frozenset((key, identity(item)) for key, item in value.items()))
+    return ("number" if is_number(value) else kind(value), value)
+
+
+def type_names(schema: Mapping[str, Any]) -> list[str] | None:
+    """The type names a schema allows, or None where it names none."""
+    names = schema.get("type")
+    names = [names] if isinstance(names, str) else as_list(names)
+    if not names or not all(name in TYPES for name in names):
+        return None
+    return [*names, "null"] if schema.get("nullable") is True and "null" not in names else names
+
+
+TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value is a finite JSON number."""
+    return type(value) is int or (isinstance(value, float) and math.isfinite(value))
+
+
+def count(schema: Mapping[str, Any], keyword: str) -> int | None:
+    """The value of a keyword that counts something, or None where it is absent or malformed."""
+    value = schema.get(keyword)
+    return int(value) if is_number(value) and value >= 0 and value == int(value) else None
+
+
+class _Check:
+    def __init__(self, root: Schema) -> None:
+        self.root = root
+        self.steps = 0
+
+    def messages(self, value: Any, schema: Schema) -> list[str]:
+        try:
+            return list(islice(self.check(value, schema, "", 0), _MAX_MESSAGES))
+        except RecursionError:
+            return ["the value is nested too deeply"]
+
+    def fits(self, value: Any, schema: Schema, depth: int) -> bool:
+        return next(self.check(value, schema, "", depth), None) is None
+
+    def check(self, value: Any, schema: Schema, at: str, depth: int) -> Iterator[str]:
+        self.steps += 1
+        if schema is False:
+            yield f"{at or 'the value'} is not allowed here"
+            return
+        if not is_object(schema) or self.steps > _MAX_STEPS:
+            return
+        if depth > _MAX_DEPTH:
+            yield f"{at or 'the value'} is nested too deeply"
+            return
+        depth += 1
+        yield from self.combined(value, schema, at, depth)
+        names = type_names(schema)
+        actual = kind(value)
+        if names is not None and actual not in names and not (actual == "integer" and "number" in names):
+            yield f"{at or 'the value'} must be {' or '.join(names)}, not {actual}"
+            return
+        if value is None and schema.get("nullable") is True:
+            return
+        self.steps += len(as_list(schema.get("enum"))) // 16
+        yield from _choices(value, schema, at)
+        if isinstance(value, str):
+            yield from _text(value, schema, at)
+        elif is_list(value):
+            yield from self.array(value, schema, at, depth)
+        elif is_object(value):
+            yield from self.object(value, schema, at, depth)
+        elif is_number(value):
+            yield from _bounds(value, schema, at)
+
+    def combined(self, value: Any, schema: Mapping[str, Any], at: str, depth: int) -> Iterator[str]:
+        if "$ref" in schema:
+            try:
+                target = resolve(schema["$ref"], self.root)
+            except UnresolvableRef:
+                target = True
+            yield from self.check(value, target, at, depth)
+        for branch in as_list(schema.get("allOf")):
+            yield from self.check(value, branch, at, depth)
+        if (branches := as_list(schema.get("anyOf"))) and not any(
+            self.fits(value, b, depth) for b in branches
+        ):
+            yield f"{at or 'the value'} fits none of the allowed forms"
+        if branches := as_list(schema.get("oneOf")):
+            fitting = sum(self.fits(value, branch, depth) for branch in branches)
+            if fitting != 1:
+                yield f"{at or 'the value'} fits {fitting or 'none'} of the forms of which it must fit one"
+        if is_schema(excluded := schema.get("not")) and self.fits(value, excluded, depth):
+            yield f"{at or 'the value'} has a form that is ruled out"
+
+    def array(self, value: list[Any], schema: Mapping[str, Any], at: str, depth: int) -> Iterator[str]:
+        yield from _size(len(value), schema, at, "Items", "items")
+        first, rest = array_items(schema)
+        for index, item in enumerate(value):
+            item_schema = first[index] if index < len(first) else rest
+            yield from self.check(item, item_schema, f"{at}[{index}]", depth)
+        if schema.get("uniqueItems") is True and len({identity(item) for item in value}) < len(value):
+            yield f"{at or 'the list'} must not repeat an item"
+        if is_schema(wanted := schema.get("contains")):
+            hits = sum(self.fits(item, wanted, depth) for item in value)
+            least, most = count(schema, "minContains"), count(schema, "maxContains")
+            if hits < (1 if least is None else least) or (most is not None and hits > most):
+                yield f"{at or 'the list'} has {hits} items of the form it must contain"
+
+    def object(
+        self, value: Mapping[str, Any], schema: Mapping[str, Any], at: str, depth: int
+    ) -> Iterator[str]:
+        yield from _size(len(value), schema, at, "Properties", "properties")
+        for name in as_list(schema.get("required")):
+            if isinstance(name, str) and name not in value:
+                yield f"{_below(at, name)} is missing"
+        for name, item in value.items():
+            for part in property_schemas(schema, name):
+                if part is False:
+                    yield f"{_below(at, name)} is not a known parameter"
+                else:
+                    yield from self.check(item, part, _below(at, name), depth)
+            if is_schema(names := schema.get("propertyNames")):
+                yield from self.check(name, names, f"the name {short(name)}", depth)
+        for name, needed in as_object(schema.get("dependentRequired")).items():
+            for other in as_list(needed):
+                if name in value and other not in value:
+                    yield f"{_below(at, str(other))} is missing, which {name} needs"
+
+
+def array_items(schema: Mapping[str, Any]) -> tuple[list[Schema], Schema]:
+    """The schemas of the first items, one each, and that of all further ones (True where unsaid)."""
+    items = schema.get("items", True)
+    if isinstance(items, list):
+        return as_list(schema.get("items")), schema.get("additionalItems", True)
+    return as_list(schema.get("prefixItems")), items
+
+
+def property_schemas(schema: Mapping[str, Any], name: str) -> list[Schema]:
+    """Every schema that one object schema applies to the property `name`."""
+    parts: list[Schema] = []
+    properties = as_object(schema.get("properties"))
+    if name in properties:
+        parts.append(properties[name])
+    for pattern, part in as_object(schema.get("patternProperties")).items():
+        try:
+            if found(pattern, name):
+                parts.append(part)
+        except UnsupportedPattern:
+            return parts or [True]
+    return parts or [schema.get("additionalProperties", True)]
+
+
+def _below(at: str, name: str) -> str:
+    return f"{at}.{name}" if at else name
+
+
+def _choices(value: Any, schema: Mapping[str, Any], at: str) -> Iterator[str]:
+    allowed = as_list(schema.get("enum"))
+    key = identity(value)
+    if allowed and not any(identity(item) == key for item in allowed):
+        yield f"{at or 'the value'} must be one of {short(allowed, 200)}, not {short(value)}"
+    if "const" in schema and key != identity(schema["const"]):
+        yield f"{at or 'the value'} must be {short(schema['const'], 200)}, not {short(value)}"
+
+
+def _size(actual: int, schema: Mapping[str, Any], at: str, keyword: str, what: str) -> Iterator[str]:
+    least, most = count(schema, f"min{keyword}"), count(schema, f"max{keyword}")
+    if least is not None and actual < least:
+        yield f"{at or 'the value'} must have at least {least} {what}, not {actual}"
+    if most is not None and actual > most:
+        yield f"{at or 'the value'} must have at most {most} {what}, not {actual}"
+
+
+def _text(value: str, schema: Mapping[str, Any], at: str) -> Iterator[str]:
+    yield from _size(len(value), schema, at, "Length", "characters")
+    pattern, name = schema.get("pattern"), schema.get("format")
+    if len(value) > _MAX_TEXT:
+        return
+    try:
+        if isinstance(pattern, str) and not found(pattern, value):
+            yield f"{at or 'the text'} must match the pattern {short(pattern, 200)}, unlike {short(value)}"
+    except UnsupportedPattern:
+        pass
+    if isinstance(name, str) and name in FORMATS and not found(FORMATS[name], value):
+        yield f"{at or 'the text'} must be a {name}, unlike {short(value)}"
+
+
+def limits(schema: Mapping[str, Any]) -> Iterator[tuple[str, float, bool]]:
+    """The well-formed numeric bounds: `min` or `max`, the bound, and whether it is excluded."""
+    for side, plain, exclusive in (
+        ("min", "minimum", "exclusiveMinimum"),
+        ("max", "maximum", "exclusiveMaximum"),
+    ):
+        if is_number(bound := schema.get(plain)):
+            yield side, bound, schema.get(exclusive) is True
+        if is_number(bound := schema.get(exclusive)):
+            yield side, bound, True
+
+
+def _bounds(value: float, schema: Mapping[str, Any], at: str) -> Iterator[str]:
+    for side, bound, excluded in limits(schema):
+        inside = value > bound if side == "min" else value < bound
+        if not inside and (excluded or value != bound):
+            relation = {"min": ("at least", "more than"), "max": ("at most", "less than")}[side][excluded]
+            yield f"{at or 'the number'} must be {relation} {bound}, not {value}"
+    step = schema.get("multipleOf")
+    if is_number(step) and step > 0 and _exact(value) % _exact(step) != 0:
+        yield f"{at or 'the number'} must be a multiple of {step}, not {value}"
+
+
+def _exact(value: float) -> Fraction:
+    return Fraction(value) if isinstance(value, int) else Fraction(Decimal(repr(value)))
