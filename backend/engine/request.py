@@ -100,3 +100,13 @@ class Ended:
 
 
 Output = Progress | Delta | Ended
+
+
+def unserved(request: EngineRequest, finish: Finish, error: Exception | None = None) -> list[Ended]:
+    """The ends of a request that never reached a slot."""
+    waited = time.perf_counter() - request.submitted
+    prompt = len(request.tokens)
+    return [
+        Ended(reply, finish, prompt, 0, 0, waited, 0.0, 0.0, waited, error=error)
+        for reply in range(request.n)
+    ]

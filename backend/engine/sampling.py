@@ -9,6 +9,7 @@ import importlib
 from typing import Any
 
 from backend import native
+from backend.engine.request import EngineRequest
 from backend.native import C, Context, Model, SamplerChain
 from backend.types import GenerationConfig, TokenLogprob
 
@@ -52,6 +53,35 @@ def build_chain(model: Model, config: GenerationConfig, seed: int, max_seq: int)
             chain.add(C.llama_sampler_init_temp(temperature))
         chain.add(C.llama_sampler_init_dist(seed))
     return chain
+
+
+class Sampler:
+    """Draws the tokens of one sequence, and remembers what its penalties look back on."""
+
+    def __init__(self, model: Model, config: GenerationConfig, seed: int, max_seq: int) -> None:
+        self._chain = build_chain(model, config, seed, max_seq)
+        self._reach = looks_back(config, max_seq)
+
+    def read(self, prompt: list[int]) -> None:
+        """Show the penalties the end of the prompt."""
+        for token in prompt[-self._reach :] if self._reach else ():
+            self._chain.accept(token)
+
+    def draw(self, context: Context, row: int) -> int:
+        """Sample from a batch row's logits."""
+        return self._chain.sample(context, row)
+
+    def accept(self, token: int) -> None:
+        """Take note of a token that was not drawn here."""
+        self._chain.accept(token)
+
+    def close(self) -> None:
+        self._chain.close()
+
+
+def make_sampler(model: Model, request: EngineRequest, seed: int, max_seq: int) -> Sampler:
+    """The sampler a request asks for."""
+    return Sampler(model, request.config, seed, max_seq)
 
 
 def _add_penalties(chain: SamplerChain, model: Model, config: GenerationConfig, max_seq: int) -> None:

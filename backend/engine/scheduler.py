@@ -1,0 +1,350 @@
+"""Decides what goes into the next decode; the only owner of slots and sequences.
+
+There is no prefill phase and no decode phase: every step feeds each running sequence some of
+the tokens that are known but not yet in its slot's cells. Admit, fill, decode, accept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Container
+
+from backend.engine import sampling
+from backend.engine.admission import Admission
+from backend.engine.pacing import Pacer
+from backend.engine.params import EngineParams
+from backend.engine.prefix_cache import PrefixCache, Slot
+from backend.engine.request import Ended, EngineRequest, Output, Progress
+from backend.engine.sequence import Sequence
+from backend.native import Batch, Context, Model, log
+from backend.types import EngineError, Finish
+
+Outputs = list[tuple[EngineRequest, Output]]
+COPY_BYTES_PER_S = 4e9
+"""About what memory copies; a fork copies a whole slot."""
+
+
+def _slot_id(sequence: Sequence) -> int:
+    return sequence.home.id
+
+
+class ContextLostError(Exception):
+    """llama.cpp failed inside a decode; the context must be built anew."""
+
+
+class Scheduler:
+    """Runs sequences over the slots of one context, a step at a time. One thread uses it."""
+
+    def __init__(self, model: Model, context: Context, params: EngineParams) -> None:
+        self.max_seq = min(params.max_seq, context.cells_per_slot)
+        self.steps = 0
+        self.decoded_rows = 0
+        self.running: list[Sequence] = []
+        self._model = model
+        self._context = context
+        self._batch = Batch(params.n_batch)
+        self._pacer = Pacer(params.n_batch, abortable=params.abortable)
+        # Without a full-size cache llama.cpp drops what lies behind the window.
+        window = 0 if params.swa_full else model.n_swa
+        self._cache = PrefixCache(context, params.slots, window=window, can_cut=model.can_cut)
+        self._admission = Admission(
+            self._cache, self._pacer, copy_s=params.slot_bytes / COPY_BYTES_PER_S, can_fork=not params.unified
+        )
+        self._unified_cells = params.max_seq if params.unified else None
+        self._n_ubatch = params.n_ubatch
+        self._reading: Sequence | None = None
+        self._waiting: deque[Sequence] = deque()
+        self._background: deque[Sequence] = deque()
+
+    # ---- what others may ask ---------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._waiting or self._background or self.running)
+
+    @property
+    def waiting_count(self) -> int:
+        return len(self._waiting) + len(self._background)
+
+    @property
+    def slots(self) -> list[Slot]:
+        return self._cache.slots
+
+    def add(self, request: EngineRequest) -> None:
+        """Queue a request's replies."""
+        queue = self._background if request.priority == "background" else self._waiting
+        leader: Sequence | None = None
+        for reply in range(request.n):
+            sequence = Sequence(self._model, request, reply, self.max_seq)
+            sequence.leader = leader
+            leader = leader or sequence
+            queue.append(sequence)
+
+    def may_abort(self, request_id: str) -> bool:
+        """Whether the decode that now runs reads this request's prompt. Called from other threads.
+
+        Replies are decoded apart from prompts and for one token at a time, so nobody else's
+        rows are lost by an abort.
+        """
+        reading = self._reading
+        return reading is not None and reading.request.id == request_id
+
+    def end_all(self, finish: Finish, error: Exception | None = None) -> Outputs:
+        """End everything that runs or waits."""
+        everything = [*self.running, *self._waiting, *self._background]
+        self._waiting.clear()
+        self._background.clear()
+        return [self._end(sequence, finish, error) for sequence in everything]
+
+    def withdraw(self) -> list[EngineRequest]:
+        """Take back every waiting request that has not begun, for another scheduler."""
+        waiting = [*self._waiting, *self._background]
+        self._waiting.clear()
+        self._background.clear()
+        return list(dict.fromkeys(sequence.request for sequence in waiting))
+
+    def cancel(self, request_ids: set[str]) -> Outputs:
+        """End these requests between two steps, keeping what their slots hold."""
+        outputs: Outputs = []
+        for queue in (self._waiting, self._background):
+            for sequence in [s for s in queue if s.request.id in request_ids]:
+                queue.remove(sequence)
+                outputs.append(self._end(sequence, "cancelled"))
+        for sequence in [s for s in self.running if s.request.id in request_ids]:
+            outputs.append(self._end(sequence, "cancelled"))
+        return outputs
+
+    def forget(self) -> None:
+        """Empty every idle slot."""
+        for slot in self._idle():
+            self._cache.forget(slot)
+
+    # ---- one step --------------------------------------------------------------------------
+
+    def step(self, cancelled: Container[str] = ()) -> Outputs:
+        """Admit, then one token for every writer, then a chunk of the prompts.
+
+        Writers and prompts are decoded apart. llama.cpp would split them anyway, and a prompt
+        row evaluated alone can round differently from the same row among others: a reply must
+        not depend on who else was there. A prompt of `cancelled` is not begun.
+        """
+        outputs = self._admit()
+        key = self._key_of_step()
+        able = [s for s in self.running if s.request.adapter_key == key and s.pending]
+        writers = [s for s in able if s.started and s.pending == 1]
+        prompts = [s for s in able if not (s.started and s.pending == 1)]
+        outputs += self._write(writers)
+        outputs += self._read(prompts, len(writers), cancelled)
+        self.steps += 1
+        return outputs
+
+    def _write(self, writers: list[Sequence]) -> Outputs:
+        """Decode one token for each writer, and sample the next."""
+        if not writers:
+            return []
+        self._batch.clear()
+        # llama.cpp joins slots into one pass only in ascending order (4 replies: 29 ms, else 45).
+        for sequence in sorted(writers, key=_slot_id):
+            self._put(sequence, 1)
+        began = time.perf_counter()
+        code = self._context.decode(self._batch)
+        if code:
+            return self._recover(code, writers)
+        self._pacer.record_writers(len(writers), time.perf_counter() - began)
+        return [output for sequence in writers for output in self._take_token(sequence)]
+
+    def _read(self, prompts: list[Sequence], n_writers: int, cancelled: Container[str]) -> Outputs:
+        """Decode as many prompt rows as the pacer allows, one sequence after another."""
+        outputs: Outputs = []
+        began, rows = time.perf_counter(), 0
+        for sequence, take in self._shares(prompts, self._pacer.prompt_rows(n_writers)):
+            self._batch.clear()
+            self._put(sequence, take)
+            self._reading = sequence
+            # Whoever cancels either finds it in `_reading` and aborts, or is seen here.
+            code = 2 if sequence.request.id in cancelled else self._context.decode(self._batch)
+            self._reading = None
+            if code:
+                outputs += self._recover(code, [sequence])
+                continue
+            rows += take
+            outputs += self._advance(sequence)
+        if rows:
+            self._pacer.record_prompt(n_writers, rows, time.perf_counter() - began)
+        return outputs
+
+    def _put(self, sequence: Sequence, take: int) -> None:
+        """Add the next `take` known tokens of a sequence to the batch."""
+        slot = sequence.home
+        start = len(slot.tokens)
+        run = sequence.tokens[start : start + take]
+        complete = take == sequence.pending and bool(sequence.request.max_new_tokens)
+        row = self._batch.add(slot.id, start, run, outputs=int(complete))
+        sequence.output_row = row if complete else -1
+        sequence.step_start = start
+        slot.tokens += run
+        self.decoded_rows += take
+
+    def _shares(self, prompts: list[Sequence], budget: int) -> list[tuple[Sequence, int]]:
+        """Rows of each prompt for this step. Background ones read only when nobody else does.
+
+        The oldest gets half; the rest goes to the shortest, so that a short prompt never waits
+        for a long one and a long one always moves.
+        """
+        reading = [s for s in prompts if not s.is_background] or prompts
+        if not reading or budget <= 0:
+            return []
+        rows = {reading[0]: min(reading[0].pending, (budget + 1) // 2)}
+        budget -= rows[reading[0]]
+        for sequence in sorted(reading, key=lambda s: s.pending):
+            take = min(sequence.pending - rows.get(sequence, 0), budget)
+            rows[sequence] = rows.get(sequence, 0) + take
+            budget -= take
+        return [(s, self._never_one(s, take)) for s, take in rows.items() if take > 0]
+
+    def _never_one(self, sequence: Sequence, take: int) -> int:
+        """`take`, changed so that no row is evaluated alone (it may round differently) where avoidable."""
+        left = sequence.pending - take
+        if left == 1:
+            take += 1 if take < self._batch.capacity else -1
+        if take == 1 and left > 1:
+            take = 2
+        if take > 2 and take % self._n_ubatch == 1:
+            take -= 1 if left else 2
+        return take
+
+    def _admit(self) -> Outputs:
+        outputs: Outputs = []
+        self._preempt()
+        for queue in (self._waiting, self._background):
+            for sequence in list(queue):
+                idle = self._idle()
+                if not idle or (queue is self._background and self._waiting):
+                    return outputs
+                if sequence.leader and not (sequence.leader.started or sequence.leader.done):
+                    continue
+                if not self._fits(sequence):
+                    break
+                queue.remove(sequence)
+                self._start(sequence, idle)
+                outputs.append((sequence.request, self._progress(sequence)))
+                if not sequence.pending:  # A warm-up whose prompt is already in the cache.
+                    outputs.append(self._end(sequence, "stop"))
+        return outputs
+
+    def _preempt(self) -> None:
+        """A user's request takes the slot of a background one, which waits again and loses nothing."""
+        ready = sum(1 for s in self._waiting if not s.leader or s.leader.started or s.leader.done)
+        short = ready - len(self._idle())
+        for sequence in [s for s in reversed(self.running) if s.is_background][: max(short, 0)]:
+            self._release(sequence)
+            self._background.appendleft(sequence)
+
+    def _start(self, sequence: Sequence, idle: list[Slot]) -> None:
+        busy = [s.slot for s in self.running if s.slot]
+        # The last token is evaluated again, because sampling needs its logits; and the one before
+        # it, because a row evaluated alone can round differently.
+        wanted = sequence.tokens[:-2] if sequence.request.max_new_tokens else sequence.tokens
+        slot, kept = self._admission.place(wanted, sequence.request.adapter_key, idle, busy)
+        sequence.admitted(slot, kept)
+        if sequence.sampler is None and sequence.request.max_new_tokens:
+            seed = sequence.request.seed + sequence.reply
+            sequence.sampler = sampling.make_sampler(self._model, sequence.request, seed, self.max_seq)
+            sequence.sampler.read(sequence.request.tokens)
+        self.running.append(sequence)
+
+    def _key_of_step(self) -> str:
+        """Adapters act on the whole context, so a step serves one key: the longest waiting one's."""
+        return (
+            min(self.running, key=lambda s: s.request.submitted).request.adapter_key if self.running else ""
+        )
+
+    def _advance(self, sequence: Sequence) -> Outputs:
+        """A chunk of a prompt was read: report it, and sample if it was the last."""
+        if sequence.output_row >= 0:
+            return self._take_token(sequence)
+        outputs: Outputs = [(sequence.request, self._progress(sequence))]
+        if not sequence.pending:  # A warm-up is done when its prompt is in the cache.
+            outputs.append(self._end(sequence, "stop"))
+        return outputs
+
+    def _take_token(self, sequence: Sequence) -> Outputs:
+        row, sampler = sequence.output_row, sequence.sampler
+        assert sampler is not None
+        try:
+            token = sequence.next_forced()
+            wants_logprobs = sequence.request.config.logprobs
+            distribution = (
+                None if wants_logprobs is None else sampling.logprob_row(self._model, self._context, row)
+            )
+            if token is None:
+                token = sampler.draw(self._context, row)
+            else:
+                sampler.accept(token)
+        except EngineError as err:
+            return [self._end(sequence, "error", err)]
+        logprob = None
+        if wants_logprobs is not None:
+            logprob = sampling.token_logprob(self._model, distribution, token, wants_logprobs)
+        delta, finish = sequence.accept(token, logprob)
+        outputs: Outputs = [(sequence.request, delta)]
+        if finish:
+            outputs.append(self._end(sequence, finish))
+        return outputs
+
+    # ---- ends and trouble ------------------------------------------------------------------
+
+    def _end(
+        self, sequence: Sequence, finish: Finish, error: Exception | None = None
+    ) -> tuple[EngineRequest, Ended]:
+        self._release(sequence)
+        ended = sequence.ended(finish, error)
+        sequence.close()
+        return sequence.request, ended
+
+    def _release(self, sequence: Sequence) -> None:
+        if sequence in self.running:
+            self.running.remove(sequence)
+        if sequence.slot:
+            sequence.slot.last_used = time.monotonic()
+            sequence.slot = None
+
+    def _recover(self, code: int, sequences: list[Sequence]) -> Outputs:
+        """A decode did not finish: every slot goes back to where the step found it.
+
+        1 means no room, 2 aborted; anything else loses the context.
+        """
+        if code not in (1, 2):
+            raise ContextLostError(f"llama_decode returned {code}. {log.tail(3)}")
+        for sequence in sequences:
+            self._cache.cut(sequence.home, sequence.step_start)
+        return self._make_room() if code == 1 else []
+
+    def _make_room(self) -> Outputs:
+        """A unified cache is full: forget idle slots, oldest first, and then end the newest reply."""
+        held = sorted((slot for slot in self._idle() if slot.tokens), key=lambda slot: slot.last_used)
+        if held:
+            self._cache.forget(held[0])
+            return []
+        newest = self.running[-1]
+        error = EngineError(
+            "The cache shared by all replies is full, so this reply was ended.",
+            remedy="Run fewer replies at once, or load the model with a larger context.",
+        )
+        return [self._end(newest, "error", error)]
+
+    def _fits(self, sequence: Sequence) -> bool:
+        """In a unified cache, whether this reply's worst case fits beside the running ones'."""
+        if self._unified_cells is None or not self.running:
+            return True
+        promised = sum(s.prompt_length + s.limit for s in self.running)
+        return promised + sequence.prompt_length + sequence.limit <= self._unified_cells
+
+    def _idle(self) -> list[Slot]:
+        busy = {s.slot.id for s in self.running if s.slot}
+        return [slot for slot in self._cache.slots if slot.id not in busy]
+
+    def _progress(self, sequence: Sequence) -> Progress:
+        held = len(sequence.slot.tokens) if sequence.slot else 0
+        return Progress(min(held, sequence.prompt_length), sequence.prompt_length, sequence.reused)

@@ -1,0 +1,170 @@
+"""One reply on its way: its tokens, its slot, its sampler, its text and its clock."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+
+from backend.engine.detokenize import TextStream
+from backend.engine.prefix_cache import Slot
+from backend.engine.request import Delta, Ended, EngineRequest, ThoughtBudget
+from backend.engine.sampling import Sampler
+from backend.native import Model
+from backend.types import Finish, TokenLogprob
+
+
+class ThoughtMeter:
+    """Counts the tokens of an open thought, and says when its budget is spent."""
+
+    def __init__(self, budget: ThoughtBudget) -> None:
+        self._budget = budget
+        self._open = budget.open
+        self._tail = ""
+        self._spent = 0
+        self._closed_by_us = False
+
+    def feed(self, text: str) -> bool:
+        """Account for one token that added `text`; True when the closer must be forced now."""
+        self._tail += text
+        marker = self._budget.closer_text if self._open else self._budget.opener
+        while marker and marker in self._tail:
+            self._tail = self._tail.split(marker, 1)[1]
+            self._open = not self._open
+            marker = self._budget.closer_text if self._open else self._budget.opener
+        self._tail = self._tail[-max(len(marker) - 1, 0) :] if len(marker) > 1 else ""
+        if not self._open:
+            return False
+        self._spent += 1
+        if self._spent < self._budget.limit or self._closed_by_us:
+            return False
+        self._closed_by_us = True
+        return True
+
+
+class Sequence:
+    """One reply of a request. `tokens` are all known ones; the slot holds those already evaluated."""
+
+    def __init__(self, model: Model, request: EngineRequest, reply: int, max_seq: int) -> None:
+        self.request = request
+        self.reply = reply
+        self.tokens = list(request.tokens)
+        self.prompt_length = len(request.tokens)
+        self.limit = min(request.max_new_tokens, max_seq - self.prompt_length)
+        """Most new tokens: what was asked for, and what the context holds."""
+        self.slot: Slot | None = None
+        self.sampler: Sampler | None = None
+        self.leader: Sequence | None = None
+        """The first of `n` replies; the others start from its cells."""
+        self.output_row = -1
+        self.step_start = 0
+        """How many tokens the slot held before the step that now runs."""
+        self.reused = 0
+        self.done = False
+        self._model = model
+        self._shown = request.shown_specials
+        self._text = TextStream(self._visible_piece, request.stop + request.role_stops)
+        forced = request.forced
+        self.forced: deque[int] | None = None if forced is None else deque(forced)
+        self._override: deque[int] = deque()
+        self._meter = ThoughtMeter(request.thought) if request.thought else None
+        if self._meter and request.thought and request.thought.limit == 0 and request.thought.open:
+            self._override.extend(request.thought.closer)
+        self._admitted = self._first = self._last = 0.0
+
+    @property
+    def home(self) -> Slot:
+        """The slot of a running sequence."""
+        assert self.slot is not None
+        return self.slot
+
+    @property
+    def pending(self) -> int:
+        """Known tokens whose cells are not in the cache yet."""
+        return len(self.tokens) - len(self.slot.tokens if self.slot else ())
+
+    @property
+    def new_tokens(self) -> int:
+        return len(self.tokens) - self.prompt_length
+
+    @property
+    def started(self) -> bool:
+        """Whether its first token is known, so that it is a writer and no longer a prompt."""
+        return len(self.tokens) > self.prompt_length
+
+    @property
+    def is_background(self) -> bool:
+        return self.request.priority == "background"
+
+    def admitted(self, slot: Slot, kept: int) -> None:
+        """It owns `slot`, which holds the first `kept` of its tokens."""
+        self.slot = slot
+        if not self._admitted:
+            self._admitted = time.perf_counter()
+            self.reused = kept
+
+    def next_forced(self) -> int | None:
+        """The id to write instead of a sampled one."""
+        if self._override:
+            return self._override.popleft()
+        return self.forced.popleft() if self.forced else None
+
+    def accept(self, token: int, logprob: TokenLogprob | None) -> tuple[Delta, Finish | None]:
+        """Take a new token; what it adds to the text, and whether it ends the reply."""
+        self.tokens.append(token)
+        self._last = time.perf_counter()
+        self._first = self._first or self._last
+        text, finish = self._advance(token)
+        logprobs = () if logprob is None else (logprob,)
+        return Delta(self.reply, (token,), text, logprobs), finish
+
+    def _advance(self, token: int) -> tuple[str, Finish | None]:
+        if self._model.is_eog(token):
+            ending = "" if self._shown is not None else self._model.piece(token).decode("utf-8", "replace")
+            return self._text.flush() + ending, "stop"
+        text = self._text.push(token)
+        if self._text.match is not None:
+            return text, "stop" if self._text.match in self.request.role_stops else "stop_string"
+        if self._meter and self._meter.feed(text) and self.request.thought:
+            self._override.extend(self.request.thought.closer)
+        if self.forced is not None and not self.forced and not self._override:
+            return text + self._text.flush(), "stop"
+        if self.new_tokens >= self.limit:
+            return text + self._text.flush(), "length"
+        return text, None
+
+    def _visible_piece(self, token: int) -> bytes:
+        hidden = self._shown is not None and token not in self._shown and self._model.is_control(token)
+        return b"" if hidden else self._model.piece(token)
+
+    def rest(self) -> str:
+        """Text still held when the reply is ended from outside."""
+        return self._text.flush()
+
+    def ended(self, finish: Finish, error: Exception | None = None) -> Ended:
+        """The report of a finished reply."""
+        now = time.perf_counter()
+        submitted = self.request.submitted
+        admitted = self._admitted or now
+        first = self._first or now
+        match = self._text.match
+        return Ended(
+            reply=self.reply,
+            finish=finish,
+            prompt_tokens=self.prompt_length,
+            reused_tokens=self.reused,
+            new_tokens=self.new_tokens,
+            queue_s=admitted - submitted,
+            prefill_s=first - admitted,
+            decode_s=(self._last - self._first) if self._first else 0.0,
+            time_to_first_token_s=first - submitted,
+            stop_match=None if match in self.request.role_stops else match,
+            seed=self.request.seed + self.reply,
+            error=error,
+        )
+
+    def close(self) -> None:
+        """Free the native sampler."""
+        self.done = True
+        if self.sampler:
+            self.sampler.close()
+            self.sampler = None
