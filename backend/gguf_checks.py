@@ -49,9 +49,21 @@ def check_model(info: GGUFInfo) -> None:
 
     `info` must have been read with `tokens=True`.
     """
+    check_metadata(info)
+    _check_vocabulary(info)
+
+
+def check_metadata(info: GGUFInfo) -> None:
+    """The part of `check_model` that needs no tokens, for a listing."""
     require_model(info)
-    for check in (_check_architecture, _check_experts, _check_positions, _check_vocabulary):
-        check(info)
+    _check_architecture(info)
+    _check_experts(info)
+    _check_positions(info)
+
+
+def needs_probe(info: GGUFInfo) -> bool:
+    """Whether a file that passed `check_model` is odd enough to be tried in a child process first."""
+    return bool(oddities(info))
 
 
 def oddities(info: GGUFInfo) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +20,7 @@ def host_free_bytes(root: Path = Path("/")) -> int:
     if sys.platform == "darwin":
         return _mac_free_bytes()
     available = _meminfo(root).get("MemAvailable", 0)
-    return min([available, *_cgroup_left(root)]) if available else 0
+    return max(1, min([available, *_cgroup_left(root)])) if available else 0
 
 
 def _meminfo(root: Path) -> dict[str, int]:
@@ -68,6 +67,8 @@ def _lines(path: Path) -> list[str]:
 
 
 def _mac_free_bytes() -> int:
+    import subprocess
+
     try:
         text = subprocess.run(
             ["/usr/bin/vm_stat"], capture_output=True, text=True, timeout=_VM_STAT_TIMEOUT_S, check=True

