@@ -16,9 +16,9 @@ from typing import Any
 
 from backend.chat import gbnf, numerals
 from backend.chat.document import Document, Form, SchemaError, too_large
-from backend.chat.gbnf import NEVER, NOTHING, Node, Ref, Repeat, Rules, choice, optional, seq
-from backend.chat.pattern import UnsupportedPattern
-from backend.chat.strings import FORMATS, MAX_STATES, Texts, automaton, char_rule, json_text, text_rule
+from backend.chat.gbnf import NEVER, Node, Ref, Rules, choice, seq
+from backend.chat.rulebook import Dropped, Place, Rulebook
+from backend.chat.strings import FORMATS, Texts, json_text, text_rule
 from backend.chat.validate import (
     Schema,
     array_items,
@@ -36,16 +36,9 @@ from backend.chat.validate import (
     violations,
 )
 
-MAX_INDENT = 32
-"""Spaces or tabs after a line break; there is no other whitespace, so none can be written forever."""
 _MAX_RULES = 20_000
-_MAX_REPETITIONS_IN_ALL = 20_000
 _MAX_CHOICES = 5_000
 _MAX_PROPERTIES = 1_000
-_PATTERN_BUDGET = 10 * MAX_STATES
-"""States spent on patterns in one grammar; a pattern that fails costs as much as a large one."""
-_ANY_DEPTH = 8
-"""How deep a value without a schema may nest."""
 
 _UNENFORCED = (
     "not if then else contains minContains maxContains uniqueItems multipleOf dependentRequired "
@@ -66,19 +59,6 @@ _EXPECTED: dict[str, tuple[type, ...]] = {
     "items": (dict, bool, list),
 }
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """A keyword that the grammar does not hold to."""
-
-    path: str
-    """A JSON pointer to the schema it stands in, such as `#/properties/code`."""
-    keyword: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: '{self.keyword}' is not held to by the grammar, because {self.reason}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,43 +86,22 @@ def schema_grammar(schema: Schema, *, relaxed: bool = False) -> SchemaGrammar:
     one that is too large, too deep or no schema.
     """
     compiler = SchemaRules(relaxed=relaxed)
-    root = compiler.rules.reserve("root")
-    compiler.rules.define(root, compiler.value(Document(schema), [schema], "#", "root"))
+    root = compiler.book.rules.reserve("root")
+    compiler.book.rules.define(root, compiler.value(Document(schema), [schema], "#", "root"))
     compiler.finish()
-    if not compiler.rules.satisfiable(root):
+    if not compiler.book.rules.satisfiable(root):
         raise SchemaError(compiler.impossible())
-    return SchemaGrammar(compiler.rules.text(root), tuple(compiler.dropped), tuple(compiler.notes))
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a rule comes from: its document, the path for messages, the name for rules."""
-
-    document: Document
-    path: str
-    name: str
-    raw: frozenset[str] | None = None
-    """Texts that end the value, where a string stands there raw instead of as JSON."""
-
-    def below(self, step: str, key: str | int = "") -> Place:
-        part = str(key).replace("~", "~0").replace("/", "~1")[:60]
-        path = f"{self.path}/{step}" + (f"/{part}" if key != "" else "")
-        return Place(self.document, path, f"{self.name[:30]}-{key if key != '' else step}"[:60])
+    book = compiler.book
+    return SchemaGrammar(book.rules.text(root), tuple(book.dropped), tuple(book.notes))
 
 
 class SchemaRules:
     """Compiles any number of schemas into one set of rules with shared primitives."""
 
     def __init__(self, rules: Rules | None = None, *, relaxed: bool = False) -> None:
-        self.rules = rules or Rules()
-        self.relaxed = relaxed
-        self.dropped: dict[Dropped, None] = {}
-        self.notes: dict[str, None] = {}
-        self._shared: dict[str, Ref] = {}
+        self.book = Rulebook(rules, relaxed=relaxed)
         self._known: dict[tuple[object, ...], Ref] = {}
         self._todo: list[tuple[Ref, Sequence[Schema], Place]] = []
-        self._repetitions = 0
-        self._patterns = 0
         self._documents: list[Document] = []
         """Kept, because schemas are known by their identity."""
 
@@ -168,53 +127,14 @@ class SchemaRules:
         """Compile everything that was asked for. Raises SchemaError when it grows too large."""
         while self._todo:
             ref, schemas, place = self._todo.pop()
-            self.rules.define(ref, self._node(ref, schemas, place))
-            if len(self.rules.nodes) > _MAX_RULES:
+            self.book.rules.define(ref, self._node(ref, schemas, place))
+            if len(self.book.rules.nodes) > _MAX_RULES:
                 raise too_large(f"it needs more than {_MAX_RULES:,} rules")
 
     def impossible(self) -> str:
         """Why no value satisfies what was compiled."""
-        reason = next(iter(self.notes), "#: every value would have to hold another one of its own kind.")
+        reason = next(iter(self.book.notes), "#: every value would have to hold another one of its own kind.")
         return f"The schema cannot be satisfied by any value. {reason}"
-
-    # ---- shared rules ----------------------------------------------------------------------
-
-    def shared(self, name: str) -> Ref:
-        """A primitive: `ws`, `char`, `string`, `number`, `integer`, `boolean`, `null`, `any`."""
-        if name not in self._shared:
-            self._shared[name] = self._primitive(name)
-        return self._shared[name]
-
-    def _primitive(self, name: str) -> Ref:
-        match name:
-            case "ws":
-                indent = Repeat(gbnf.chars(" \t"), 0, MAX_INDENT)
-                return self.rules.add(name, choice((NOTHING, seq(" "), seq("\n", indent))))
-            case "char":
-                return char_rule(self.rules)
-            case "string":
-                return self.rules.add(name, seq('"', Repeat(self.shared("char"), 0, None), '"'))
-            case "number":
-                return numerals.number_rule(self.rules)
-            case "integer":
-                return self.rules.add(name, numerals.integer(None, None))
-            case "boolean":
-                return self.rules.add(name, choice((seq("true"), seq("false"))))
-            case "null":
-                return self.rules.add(name, seq("null"))
-            case _:
-                return self._any()
-
-    def _any(self) -> Ref:
-        scalars = [self.shared(name) for name in ("string", "number", "boolean", "null")]
-        value = self.rules.add(f"any-{_ANY_DEPTH}", choice(scalars))
-        for depth in reversed(range(_ANY_DEPTH)):
-            entry = seq(self.shared("string"), ":", self.shared("ws"), value)
-            name = f"any-{depth}" if depth else "any"
-            value = self.rules.add(
-                name, choice((*scalars, self._list(value, 0, None), self._braces("{", "}", entry, 0, None)))
-            )
-        return value
 
     # ---- one value -------------------------------------------------------------------------
 
@@ -222,18 +142,18 @@ class SchemaRules:
         parts = {id(schema): schema for schema in schemas if schema is not True}
         key = (place.raw, frozenset(parts))
         if not parts and place.raw is None:
-            return self.shared("any")
+            return self.book.shared("any")
         if key not in self._known:
-            self._known[key] = self.rules.reserve(place.name)
+            self._known[key] = self.book.rules.reserve(place.name)
             self._todo.append((self._known[key], list(parts.values()), place))
         return self._known[key]
 
     def _node(self, ref: Ref, schemas: Sequence[Schema], place: Place) -> Node:
         expanded = place.document.forms(schemas)
         for keyword, reason in expanded.dropped:
-            self._drop(place, keyword, reason)
+            self.book.drop(place, keyword, reason)
         if not expanded.forms:
-            self._note(place, expanded.why)
+            self.book.note(place, expanded.why)
         # Each form is a rule, and no form is a reference to another choice: so llama.cpp's search
         # for left recursion, which visits shared rules again and again, stays short.
         options: list[Node] = []
@@ -245,8 +165,8 @@ class SchemaRules:
                 self._known[key] = ref
                 return self._form(form, place)
             else:
-                self._known[key] = self.rules.reserve(place.name)
-                options.append(self.rules.define(self._known[key], self._form(form, place)))
+                self._known[key] = self.book.rules.reserve(place.name)
+                options.append(self.book.rules.define(self._known[key], self._form(form, place)))
         return choice(options)
 
     def _form(self, form: Form, place: Place) -> Node:
@@ -262,7 +182,7 @@ class SchemaRules:
 
     def _everything(self, place: Place) -> Node:
         if place.raw is None:
-            return self.shared("any")
+            return self.book.shared("any")
         return self._string((), place)
 
     def _typed(self, name: str, form: Form, place: Place) -> Node:
@@ -278,7 +198,7 @@ class SchemaRules:
             case "number":
                 return self._number(form, place)
             case _:
-                return self.shared(name)
+                return self.book.shared(name)
 
     def _types(self, form: Form, place: Place) -> list[str] | None:
         """The types left by all parts; None is any type. Without `type`, the keywords tell."""
@@ -292,7 +212,7 @@ class SchemaRules:
                 continue
             both = [name for name in left if name in names or (name == "integer" and "number" in names)]
             both += [name for name in names if name == "integer" and "number" in left and name not in both]
-            if both or not self._contradiction(place, "type", f"nothing is both {left} and {names}"):
+            if both or not self.book.contradiction(place, "type", f"nothing is both {left} and {names}"):
                 left = both
         if left is None:
             words = {word for part in form for word in part}
@@ -301,38 +221,22 @@ class SchemaRules:
             left.remove("integer")
         return left
 
-    # ---- reports ---------------------------------------------------------------------------
-
-    def _drop(self, place: Place, keyword: str, reason: str) -> None:
-        self.dropped[Dropped(place.path, keyword, reason)] = None
-
-    def _note(self, place: Place, reason: str) -> None:
-        self.notes[f"{place.path}: no value is possible, because {reason}."] = None
-
-    def _contradiction(self, place: Place, keyword: str, reason: str) -> bool:
-        """Report keywords that exclude each other; True when they are to be passed over."""
-        if self.relaxed:
-            self._drop(place, keyword, reason)
-        else:
-            self._note(place, reason)
-        return self.relaxed
-
     def _report(self, form: Form, place: Place) -> None:
         for part in form:
             for keyword in _UNENFORCED:
                 if keyword in part and not (keyword == "unevaluatedProperties" and part[keyword] is False):
-                    self._drop(place, keyword, "no grammar rule expresses it")
+                    self.book.drop(place, keyword, "no grammar rule expresses it")
             for keyword, expected in _EXPECTED.items():
                 if keyword in part and not isinstance(part[keyword], expected):
-                    self._drop(place, keyword, f"{short(part[keyword])} is malformed")
+                    self.book.drop(place, keyword, f"{short(part[keyword])} is malformed")
             for keyword in _COUNTS:
                 if keyword in part and count(part, keyword) is None:
-                    self._drop(place, keyword, f"{short(part[keyword])} is not a count")
+                    self.book.drop(place, keyword, f"{short(part[keyword])} is not a count")
             if "type" in part and type_names(part) is None:
-                self._drop(place, "type", f"{short(part['type'])} names no JSON type")
+                self.book.drop(place, "type", f"{short(part['type'])} names no JSON type")
             for keyword in _TYPE_OF_KEYWORD["number"].split():
                 if keyword in part and not is_number(part[keyword]) and not isinstance(part[keyword], bool):
-                    self._drop(place, keyword, f"{short(part[keyword])} is not a number")
+                    self.book.drop(place, keyword, f"{short(part[keyword])} is not a number")
 
     # ---- enum and const --------------------------------------------------------------------
 
@@ -340,7 +244,7 @@ class SchemaRules:
         """One of the listed values that satisfy every part, or None where the list is passed over."""
         keyword, listed = next(_listed(form))
         if len(listed) > _MAX_CHOICES:
-            self._drop(place, keyword, f"it lists more than {_MAX_CHOICES:,} values")
+            self.book.drop(place, keyword, f"it lists more than {_MAX_CHOICES:,} values")
             return None
         if any(part.get("nullable") is True for part in form):
             listed = [*listed, None]
@@ -350,7 +254,7 @@ class SchemaRules:
             fitting = [value for value in fitting if identity(value) in allowed]
         if not fitting:
             reason = f"none of the values of '{keyword}' fits the rest"
-            return None if self._contradiction(place, keyword, reason) else NEVER
+            return None if self.book.contradiction(place, keyword, reason) else NEVER
         texts: list[str] = []
         nodes: list[Node] = []
         for value in fitting:
@@ -362,9 +266,9 @@ class SchemaRules:
             elif (text := _scalar(value)) is not None:
                 texts.append(text)
         if len(texts) + len(nodes) < len(fitting):
-            self._drop(place, keyword, "some of its values cannot be written")
+            self.book.drop(place, keyword, "some of its values cannot be written")
         if texts:
-            nodes.insert(0, gbnf.trie(texts, self.rules, place.name))
+            nodes.insert(0, gbnf.trie(texts, self.book.rules, place.name))
         return choice(nodes)
 
     def _fits(self, value: Any, form: Form, place: Place) -> bool:
@@ -374,7 +278,7 @@ class SchemaRules:
 
     def _literal(self, value: Any) -> Node:
         """Exactly this value, with whitespace where a list or object may have it."""
-        ws = self.shared("ws")
+        ws = self.book.shared("ws")
         if is_list(value):
             ends, items = "[]", [self._literal(item) for item in value]
         elif is_object(value):
@@ -397,65 +301,16 @@ class SchemaRules:
         high = _least(count(part, "maxLength") for part in form)
         if high is not None and low > high:
             reason = f"'minLength' {low} is more than 'maxLength' {high}"
-            if not self._contradiction(place, "minLength", reason):
+            if not self.book.contradiction(place, "minLength", reason):
                 return NEVER
             low, high = 0, None
         patterns = frozenset(p for part in form if isinstance(p := part.get("pattern"), str))
         formats = frozenset(f for part in form if isinstance(f := part.get("format"), str))
         for name in sorted(formats - FORMATS.keys()):
-            self._drop(place, "format", f"{short(name)} is not a known format")
+            self.book.drop(place, "format", f"{short(name)} is not a known format")
         known = frozenset(formats & FORMATS.keys())
         texts = Texts(patterns, known, low, high, without=place.raw or frozenset())
-        return self._texts(texts, place)
-
-    def _texts(self, texts: Texts, place: Place) -> Node:
-        """A string among the texts; what is too complex is dropped, piece by piece."""
-        quote = '"' if place.raw is None else ""
-        if texts.plain:
-            return self._plain_string(texts, place)
-        for simpler in self._simplified(texts, place):
-            if simpler.plain:
-                return self._plain_string(simpler, place)
-            if self._affordable(simpler) is None:
-                encoding = "json" if place.raw is None else "raw"
-                return seq(quote, text_rule(simpler, self.rules, f"{place.name}-text", encoding), quote)
-        return NEVER
-
-    def _simplified(self, texts: Texts, place: Place) -> Iterator[Texts]:
-        yield texts
-        for pattern in sorted(texts.patterns):
-            reason = self._affordable(Texts(frozenset((pattern,)), without=texts.without))
-            if reason is not None:
-                self._drop(place, "pattern", f"{reason} ({short(pattern)})")
-                texts = replace(texts, patterns=texts.patterns - {pattern})
-        yield texts
-        if texts.low or texts.high is not None:
-            for keyword, asked in (("minLength", texts.low), ("maxLength", texts.high)):
-                if asked:
-                    self._drop(place, keyword, "it needs too many states together with the other limits")
-            texts = replace(texts, low=0, high=None)
-            yield texts
-        for keyword, asked in (("pattern", texts.patterns), ("format", texts.formats)):
-            if asked:
-                self._drop(place, keyword, "it needs too many states together with the other limits")
-        yield Texts(without=texts.without, excluded=texts.excluded)
-
-    def _affordable(self, texts: Texts) -> str | None:
-        """Why the texts cannot become rules, or None where they can."""
-        if self._patterns > _PATTERN_BUDGET:
-            return "the patterns of this schema are too many or too complex"
-        try:
-            self._patterns += len(automaton(texts))
-        except UnsupportedPattern as err:
-            self._patterns += MAX_STATES
-            return str(err)
-        return None
-
-    def _plain_string(self, texts: Texts, place: Place) -> Node:
-        if not texts.low and texts.high is None:
-            return self.shared("string")
-        char, quote = self.shared("char"), '"'
-        return seq(quote, *self._repeat(char, texts.low, texts.high, place, "Length"), quote)
+        return self.book.texts(texts, place)
 
     # ---- numbers ---------------------------------------------------------------------------
 
@@ -470,10 +325,10 @@ class SchemaRules:
                 most = math.ceil(bound) - 1 if excluded else math.floor(bound)
                 high = most if high is None else min(high, most)
         if low is None and high is None:
-            return self.shared("integer")
+            return self.book.shared("integer")
         if low is not None and high is not None and low > high:
             reason = f"no integer is at least {low} and at most {high}"
-            return self.shared("integer") if self._contradiction(place, "minimum", reason) else NEVER
+            return self.book.shared("integer") if self.book.contradiction(place, "minimum", reason) else NEVER
         return numerals.integer(low, high)
 
     def _number(self, form: Form, place: Place) -> Node:
@@ -487,11 +342,11 @@ class SchemaRules:
             else:
                 high = value if high is None else min(high, value)
         if high is None and (low is None or low == 0):
-            number = self.shared("number")
+            number = self.book.shared("number")
             return number if low is None else Ref("unsigned")
         if low is not None and high is not None and low > high:
             reason = f"no number is at least {low:f} and at most {high:f}"
-            return self.shared("number") if self._contradiction(place, "minimum", reason) else NEVER
+            return self.book.shared("number") if self.book.contradiction(place, "minimum", reason) else NEVER
         return numerals.number(low, high)
 
     def _limits(self, form: Form, place: Place) -> Iterator[tuple[str, float, bool]]:
@@ -500,7 +355,7 @@ class SchemaRules:
                 if numerals.representable(bound):
                     yield side, bound, excluded
                 else:
-                    self._drop(place, f"{side}imum", "the bound has too many digits")
+                    self.book.drop(place, f"{side}imum", "the bound has too many digits")
 
     # ---- arrays ----------------------------------------------------------------------------
 
@@ -511,7 +366,7 @@ class SchemaRules:
         high = _least(count(part, "maxItems") for part in form)
         if high is not None and low > high:
             reason = f"'minItems' {low} is more than 'maxItems' {high}"
-            if not self._contradiction(place, "minItems", reason):
+            if not self.book.contradiction(place, "minItems", reason):
                 return NEVER
             low, high = 0, None
         said = any("additionalItems" in part or isinstance(part.get("items"), dict) for part in form)
@@ -527,64 +382,8 @@ class SchemaRules:
             ]
             items.append(self._value(parts, place.below("prefixItems", index)))
         if high is not None and high <= fixed:
-            return self._list(NEVER, low, high, place, items)
-        return self._list(self._value(rests, place.below("items")), low, high, place, items)
-
-    def _list(
-        self,
-        item: Node,
-        low: int,
-        high: int | None,
-        place: Place | None = None,
-        first: Sequence[Node] = (),
-    ) -> Node:
-        """`first`, then `item` again and again: between `low` and `high` items in all."""
-        if not first:
-            return self._braces("[", "]", item, low, high, place)
-        ws = self.shared("ws")
-        most = None if high is None else max(high - len(first), 0)
-        tail = seq(*self._repeat(seq(",", ws, item), max(low - len(first), 0), most, place, "Items"))
-        for index in reversed(range(1, len(first))):
-            more = seq(",", ws, first[index], tail)
-            tail = more if index < low else optional(more)
-            if isinstance(tail, Repeat):
-                tail = self.rules.add(f"{place.name}-rest" if place else "rest", tail)
-        return self._closed("[", "]", seq(first[0], tail), low)
-
-    def _braces(
-        self, start: str, end: str, entry: Node, low: int, high: int | None, place: Place | None = None
-    ) -> Node:
-        """`low` to `high` entries between two brackets, with commas."""
-        ws = self.shared("ws")
-        if high == 0:
-            return seq(start, ws, end)
-        most = None if high is None else high - 1
-        keyword = "Items" if start == "[" else "Properties"
-        rest = self._repeat(seq(",", ws, entry), max(low - 1, 0), most, place, keyword)
-        return self._closed(start, end, seq(entry, *rest), low)
-
-    def _closed(self, start: str, end: str, inside: Node, low: int) -> Node:
-        ws = self.shared("ws")
-        filled = seq(inside, ws, end)
-        return seq(start, ws, filled if low else choice((seq(end), filled)))
-
-    def _repeat(
-        self, item: Node, low: int, high: int | None, place: Place | None, keyword: str
-    ) -> list[Node]:
-        """`low` to `high` times the item, within what llama.cpp takes and this grammar may spend."""
-        room = min(gbnf.MAX_REPETITIONS, _MAX_REPETITIONS_IN_ALL - self._repetitions)
-        if low > room:
-            low = self._capped(place, f"min{keyword}", low, room)
-        if high is not None and high > room:
-            self._capped(place, f"max{keyword}", high, room)
-            high = None
-        self._repetitions += max(low, high or 0)
-        return [NOTHING if high == 0 else Repeat(item, low, high)]
-
-    def _capped(self, place: Place | None, keyword: str, asked: int, room: int) -> int:
-        if place is not None:
-            self._drop(place, keyword, f"llama.cpp does not count to {asked:,}")
-        return max(room, 0)
+            return self.book.listing(NEVER, low, high, place, items)
+        return self.book.listing(self._value(rests, place.below("items")), low, high, place, items)
 
     # ---- objects ---------------------------------------------------------------------------
 
@@ -594,7 +393,7 @@ class SchemaRules:
         names = list(dict.fromkeys([*listed, *sorted(required)]))
         if len(names) > _MAX_PROPERTIES:
             raise too_large(f"{place.path} has more than {_MAX_PROPERTIES:,} properties")
-        ws = self.shared("ws")
+        ws = self.book.shared("ws")
         members: list[Node] = []
         needed: list[bool] = []
         for name in names:
@@ -606,33 +405,8 @@ class SchemaRules:
         other = self._other_members(form, frozenset(names), place)
         low, high = self._member_bounds(form, place, len(members), len(required))
         if not members:
-            return seq("{", ws, "}") if other is None else self._braces("{", "}", other, low, high, place)
-        return self._members(members, needed, other, place, may_be_empty=not required and not low)
-
-    def _members(
-        self,
-        members: list[Node],
-        needed: list[bool],
-        other: Node | None,
-        place: Place,
-        *,
-        may_be_empty: bool,
-    ) -> Node:
-        ws = self.shared("ws")
-        tail: Node = NOTHING if other is None else Repeat(seq(",", ws, other), 0, None)
-        first_needed = needed.index(True) if True in needed else len(needed)
-        starts: list[Node] = []
-        if other is not None and first_needed == len(needed):
-            starts.append(seq(other, tail))
-        for index in reversed(range(len(members))):
-            if index <= first_needed:
-                # Both a start and what comes before it lead here: one rule for the two.
-                if index and not isinstance(tail, gbnf.Text | Ref):
-                    tail = self.rules.add(f"{place.name}-rest", tail)
-                starts.append(seq(members[index], tail))
-            more = seq(",", ws, members[index])
-            tail = seq(more if needed[index] else optional(more), tail)
-        return self._closed("{", "}", choice(reversed(starts)), 0 if may_be_empty else 1)
+            return seq("{", ws, "}") if other is None else self.book.braces("{", "}", other, low, high, place)
+        return self.book.members(members, needed, other, place, may_be_empty=not required and not low)
 
     def _member_bounds(self, form: Form, place: Place, named: int, required: int) -> tuple[int, int | None]:
         """How many members a map may have. Beside named properties only 'at least one' is counted."""
@@ -640,16 +414,16 @@ class SchemaRules:
         high = _least(count(part, "maxProperties") for part in form)
         if high is not None and max(low, required) > high:
             reason = f"it asks for {max(low, required)} members and 'maxProperties' is {high}"
-            self._contradiction(place, "maxProperties", reason)
+            self.book.contradiction(place, "maxProperties", reason)
             high = None
         if not named:
             if low > 1:
-                self._drop(place, "minProperties", "a name may be repeated")
+                self.book.drop(place, "minProperties", "a name may be repeated")
             return low, high
         if low > max(1, required):
-            self._drop(place, "minProperties", "members are not counted beside named properties")
+            self.book.drop(place, "minProperties", "members are not counted beside named properties")
         if high is not None:
-            self._drop(place, "maxProperties", "members are not counted beside named properties")
+            self.book.drop(place, "maxProperties", "members are not counted beside named properties")
         return min(low, 1), None
 
     def _other_members(self, form: Form, names: frozenset[str], place: Place) -> Node | None:
@@ -659,7 +433,7 @@ class SchemaRules:
             return None
         patterned = [part for part in form if as_object(part.get("patternProperties"))]
         if len(patterned) > 1:
-            self._drop(place, "patternProperties", "several parts of one schema have it")
+            self.book.drop(place, "patternProperties", "several parts of one schema have it")
             return None
         patterns = as_object(patterned[0]["patternProperties"] if patterned else None)
         rest = [part.get("additionalProperties", True) for part in form if part not in patterned]
@@ -693,13 +467,13 @@ class SchemaRules:
         texts = replace(texts, patterns=texts.patterns | keys, excluded=names, excluded_patterns=other_keys)
         below = place.below("patternProperties" if keys else "additionalProperties")
         if texts.plain:
-            key = self._plain_string(texts, place)
-        elif (reason := self._affordable(texts)) is not None:
-            self._drop(place, "patternProperties" if keys else "additionalProperties", reason)
+            key = self.book.plain_string(texts, place)
+        elif (reason := self.book.affordable(texts)) is not None:
+            self.book.drop(place, "patternProperties" if keys else "additionalProperties", reason)
             return NEVER
         else:
-            key = seq('"', text_rule(texts, self.rules, f"{place.name}-key", "json"), '"')
-        return seq(key, ":", self.shared("ws"), self._value(schemas, replace(below, raw=None)))
+            key = seq('"', text_rule(texts, self.book.rules, f"{place.name}-key", "json"), '"')
+        return seq(key, ":", self.book.shared("ws"), self._value(schemas, replace(below, raw=None)))
 
     def _key_texts(self, form: Form, place: Place) -> Texts | None:
         """Which names `propertyNames` leaves; None where it leaves none."""
@@ -708,7 +482,7 @@ class SchemaRules:
         if not expanded.forms:
             return None
         if len(expanded.forms) > 1:
-            self._drop(place, "propertyNames", "it has several forms")
+            self.book.drop(place, "propertyNames", "it has several forms")
             return Texts()
         texts = Texts()
         for part in next(iter(expanded.forms)):
