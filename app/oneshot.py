@@ -86,9 +86,12 @@ def loaded(settings: Settings, interruption: Interruption, *, slots: int) -> Gen
     """The model of `settings`, loaded with its progress on a terminal, closed at the end."""
     from backend import load
 
+    named = settings.values.get("model")
+    # Left to the backend, so that its errors name the variable.
+    source = None if named is None or named.origin == "FIRESIDE_MODEL" else named.value
     options = {"slots": slots, **settings.load_options()}
     with interruption.noted(), LoadProgress(lambda: interruption.pending is None) as progress:
-        model = load(settings.get("model"), progress=progress, **options)
+        model = load(source, progress=progress, **options)
     try:
         if is_terminal(sys.stderr):
             for note in model.residency.get("notes", ()):
