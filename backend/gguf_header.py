@@ -28,6 +28,7 @@ _MAX_DIMENSIONS = 4
 _MAX_TEXT_BYTES = 1 << 20
 _MAX_KEPT_BYTES = 4 << 20
 """Most memory that metadata values may take in one file."""
+_MAX_BLOCK_BYTES = 8 << 20
 _MAX_KEPT_NUMBERS = 1024
 _MAX_KEPT_TEXTS = 64
 _OBJECT_BYTES = 32
@@ -91,22 +92,24 @@ class Header:
     arrays: Mapping[str, Array]
     texts: Mapping[str, tuple[bytes, ...]]
     """The text arrays that were asked for."""
+    numbers: Mapping[str, bytes]
+    """The arrays of numbers that were asked for, as they are stored: little-endian."""
     omitted: Mapping[str, int]
     """Texts too large to keep, with their size in bytes."""
     tensors: tuple[Tensor, ...]
     data_offset: int
 
 
-def read_header(path: Path, *, texts: Collection[str] = ()) -> Header:
+def read_header(path: Path, *, arrays: Collection[str] = ()) -> Header:
     """The checked header of the GGUF file at `path`.
 
-    Arrays are measured, not kept, except short ones and the text arrays named in `texts`. Raises
+    Arrays are measured, not kept, except short ones and those named in `arrays`. Raises
     ModelLoadError with one cause and remedy per defect; memory stays under 50 MB whatever is claimed.
     """
     with opened(path) as (descriptor, size):
         reader = Reader(path, descriptor, size)
         try:
-            return _Parser(reader, frozenset(texts)).parse()
+            return _Parser(reader, frozenset(arrays)).parse()
         except OSError as err:
             raise ModelLoadError(
                 f"{shown(path, 300)} could not be read: {err.strerror}.",
@@ -125,6 +128,7 @@ class _Parser:
         self._kinds: dict[str, str] = {}
         self._arrays: dict[str, Array] = {}
         self._texts: dict[str, tuple[bytes, ...]] = {}
+        self._blocks: dict[str, bytes] = {}
         self._omitted: dict[str, int] = {}
         self._room = _MAX_KEPT_BYTES
 
@@ -146,6 +150,7 @@ class _Parser:
             self._kinds,
             self._arrays,
             self._texts,
+            self._blocks,
             self._omitted,
             tensors,
             data_offset,
@@ -241,6 +246,9 @@ class _Parser:
             self._text_array(key, length, what)
             return
         width = struct.calcsize(_FORMATS[kind])
+        if key in self._wanted and length * width <= _MAX_BLOCK_BYTES:
+            self._blocks[key] = self._reader.take(length * width, what)
+            return
         if length > _MAX_KEPT_NUMBERS or not self._keep(length * _OBJECT_BYTES):
             self._reader.skip(length * width, what)
             return

@@ -114,6 +114,10 @@ class NativeLog:
         self._file: BinaryIO | None = None
         self._lock = threading.Lock()
 
+    @property
+    def has_file(self) -> bool:
+        return self._file is not None
+
     def to_file(self, path: Path | None, *, limit_bytes: int = 4 << 20) -> None:
         """Append to `path` (mode 0600); a file past `limit_bytes` starts over. None closes it."""
         with self._lock:
@@ -318,6 +322,11 @@ class Model:
     def adds_bos(self) -> bool:
         """Whether a prompt of this vocabulary starts with the BOS token."""
         return bool(C.llama_vocab_get_add_bos(self.vocab))
+
+    @property
+    def vocab_type(self) -> int:
+        """llama.cpp's number of the vocabulary's kind: 1 SentencePiece, 2 BPE, 3 WordPiece, ..."""
+        return C.llama_vocab_type(self.vocab)
 
     @property
     def bos(self) -> int:

@@ -1,6 +1,6 @@
 """Tries a model file in a throw-away process, so that a crash inside llama.cpp costs nothing.
 
-Used only where the checks in Python cannot decide (`gguf_checks.needs_probe`): a file with metadata
+Used only where the checks in Python cannot decide (`gguf_oddities.needs_probe`): a file with metadata
 that no converter writes, or of an architecture our list does not have. It costs some 100 ms, and
 reads the weights once, which the load that follows would do anyway.
 """
@@ -18,26 +18,31 @@ from backend.gguf_file import DOWNLOAD_AGAIN, shown
 from backend.loading import refusal
 from backend.types import ModelLoadError
 
-_TIMEOUT_S = 120
+_TIMEOUT_S = 20
+_SLOWEST_DISK = 20_000_000
+"""Bytes a second: a file gets the time such a disk needs, beyond the timeout."""
 _CELLS = 64
+_TEXTS = ("Hello, world.\n", "", "\u65e5\u672c \U0001f642")
+"""Letters, nothing at all, and characters that fall back to bytes."""
 _CHILD = "import sys; sys.path[:] = {path!r}; from backend.probe import try_model; try_model({model!r})"
 
 
 def probe(path: Path) -> ModelLoadError | None:
     """Load `path` and evaluate one token in a child process; the error a load would end in, or None."""
     child = _CHILD.format(path=sys.path, model=os.fspath(path.absolute()))
+    timeout_s = _TIMEOUT_S + path.stat().st_size // _SLOWEST_DISK
     try:
         ended = subprocess.run(
             [sys.executable, "-I", "-c", child],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            timeout=_TIMEOUT_S,
+            timeout=timeout_s,
             env={**os.environ, "GGML_NO_BACKTRACE": "1"},
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return _failure(path, f"was not loaded within {_TIMEOUT_S} s")
+        return _failure(path, f"kept llama.cpp busy for over {timeout_s} s")
     if ended.returncode == 0:
         return None
     if ended.returncode < 0:
@@ -46,20 +51,26 @@ def probe(path: Path) -> ModelLoadError | None:
 
 
 def try_model(path: str) -> None:
-    """The child's part: exit 0 if the model loads and evaluates a token, else print why and exit 1."""
+    """The child's part: load, tokenize and evaluate. Exit 0 if all of it works, else print why and exit 1."""
     from backend import native
+    from backend.gguf import read_gguf
 
+    embeds = read_gguf(Path(path)).is_embedding
     model = native.Model.load(path)
     if model is None:
         print(json.dumps(native.log.tail()[-4000:]))
         raise SystemExit(1)
-    # Every row may have an output: models that look ahead need it.
-    context = native.Context(model, native.ContextParams(n_ctx=_CELLS, n_batch=_CELLS, n_outputs_max=_CELLS))
+    for token in range(model.n_vocab):
+        model.piece(token)
+    tokens = [token for text in _TEXTS for token in model.tokenize(text, add_special=True)][:_CELLS] or [0]
+    context = native.Context(model, native.ContextParams(n_ctx=_CELLS, n_batch=_CELLS, embeddings=embeds))
     batch = native.Batch(_CELLS)
-    batch.add(0, 0, [0], outputs=1)
+    batch.add(0, 0, tokens, outputs=len(tokens) if embeds else 1)
     if context.decode(batch) != 0:
-        print(json.dumps("it could not evaluate a token"))
+        print(json.dumps("it could not evaluate a text"))
         raise SystemExit(1)
+    if embeds:
+        context.embedding(row=None if context.pools else 0)
 
 
 def _log_of(output: bytes) -> str:

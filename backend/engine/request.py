@@ -95,6 +95,8 @@ class Ended:
     decode_s: float
     time_to_first_token_s: float
     stop_match: str | None = None
+    end_token: int | None = None
+    """The token that ended the reply; the last of its ids."""
     seed: int = 0
     error: Exception | None = None
 

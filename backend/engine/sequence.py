@@ -69,6 +69,7 @@ class Sequence:
         self._meter = ThoughtMeter(request.thought) if request.thought else None
         if self._meter and request.thought and request.thought.limit == 0 and request.thought.open:
             self._override.extend(request.thought.closer)
+        self._end_token: int | None = None
         self._admitted = self._first = self._last = 0.0
 
     @property
@@ -119,6 +120,7 @@ class Sequence:
 
     def _advance(self, token: int) -> tuple[str, Finish | None]:
         if self._model.is_eog(token):
+            self._end_token = token
             ending = "" if self._shown is not None else self._model.piece(token).decode("utf-8", "replace")
             return self._text.flush() + ending, "stop"
         text = self._text.push(token)
@@ -157,6 +159,7 @@ class Sequence:
             prefill_s=first - admitted,
             decode_s=(self._last - self._first) if self._first else 0.0,
             time_to_first_token_s=first - submitted,
+            end_token=self._end_token,
             stop_match=None if match in self.request.role_stops else match,
             seed=self.request.seed + self.reply,
             error=error,

@@ -1,0 +1,138 @@
+"""`InProcessEngine`: the `ChatEngine` that runs a model in this very process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from backend.chat_engine import Count, EngineStats, LoadSpec, Progress, Rendered, Request, Tool
+from backend.model import GenerativeModel, load
+from backend.reply import Delivery, Failed, Ids
+from backend.types import ChatCard, ChatOutcome, EngineError, GenerationConfig, Message, Piece
+
+
+class InProcessEngine:
+    """Answers on a model of this process; loading, rendering and decoding run on other threads.
+
+    `model` may be one that is loaded already; the engine closes it on `unload`.
+    """
+
+    def __init__(self, model: GenerativeModel | None = None) -> None:
+        self._model = model
+        self._running: set[str] = set()
+
+    @property
+    def card(self) -> ChatCard:
+        return self._loaded().card
+
+    @property
+    def residency(self) -> dict[str, Any]:
+        return self._loaded().residency
+
+    @property
+    def closed(self) -> bool:
+        return self._model is None
+
+    async def load(self, spec: LoadSpec, progress: Progress | None = None) -> ChatCard:
+        """Load a model, after the one there was is unloaded. Raises ModelLoadError."""
+        await self.unload()
+        self._model = await asyncio.to_thread(load, spec.source, progress=progress, **spec.options)
+        return self._model.card
+
+    async def count(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = (), config: GenerationConfig | None = None
+    ) -> Count:
+        rendered = await self.render(
+            Request(messages=messages, tools=tools, config=config or GenerationConfig())
+        )
+        return Count(len(rendered.tokens or ()))
+
+    async def submit(self, request: Request) -> AsyncIterator[list[Piece]]:
+        """Answer a request: a list of pieces per engine step. Closing the iterator cancels it."""
+        loop = asyncio.get_running_loop()
+        arrived: asyncio.Queue[list[Delivery]] = asyncio.Queue()
+        pipeline = self._loaded().pipeline
+        left = request.n
+
+        def arrive(items: list[Delivery]) -> None:
+            loop.call_soon_threadsafe(arrived.put_nowait, items)
+
+        pipeline.start(request, arrive)
+        self._running.add(request.id)
+        try:
+            while left:
+                items = await arrived.get()
+                pieces: list[Piece] = []
+                for item in items:
+                    if isinstance(item, Failed):
+                        raise item.error
+                    if not isinstance(item, Ids):
+                        pieces.append(item)
+                left -= sum(isinstance(piece, ChatOutcome) for piece in pieces)
+                yield pieces
+        finally:
+            self._running.discard(request.id)
+            if left:
+                pipeline.cancel(request.id)
+
+    def cancel(self, request_id: str) -> None:
+        if self._model and request_id in self._running:
+            self._model.pipeline.cancel(request_id)
+
+    async def render(self, request: Request) -> Rendered:
+        """The prompt of a request, as text and tokens, whatever its length."""
+        prompt = await asyncio.wrap_future(self._loaded().pipeline.prepare(request))
+        return Rendered(prompt.text, tuple(prompt.tokens))
+
+    async def tokenize(self, text: str) -> list[int]:
+        return await asyncio.to_thread(self._loaded().tokenizer.encode, text)
+
+    async def detokenize(self, ids: Sequence[int]) -> str:
+        return self._loaded().tokenizer.decode(ids)
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        return await asyncio.to_thread(self._loaded().embed, texts)
+
+    async def warm(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> None:
+        """Read a conversation ahead; it gives way to everything else."""
+        pipeline = self._loaded().pipeline
+        request = Request(messages=messages, tools=tools, priority="background", add_generation_prompt=False)
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+
+        def arrive(items: list[Delivery]) -> None:
+            if isinstance(items[-1], Failed | ChatOutcome):
+                loop.call_soon_threadsafe(lambda: done.done() or done.set_result(None))
+
+        pipeline.start(request, arrive, warm=True)
+        try:
+            await done
+        except asyncio.CancelledError:
+            pipeline.cancel(request.id)
+            raise
+
+    async def save_state(self, key: str) -> None:
+        """The cache of this process keeps conversations by itself; there is nothing to save."""
+
+    async def restore_state(self, key: str) -> bool:
+        return False
+
+    async def stats(self) -> EngineStats:
+        model = self._loaded()
+        counters = model.pipeline.engine.counters()
+        return EngineStats(
+            counters.running, counters.waiting, counters.slots, counters.cached_tokens, model.max_seq
+        )
+
+    async def unload(self) -> None:
+        model, self._model = self._model, None
+        if model:
+            for request_id in list(self._running):
+                model.pipeline.cancel(request_id)
+            await asyncio.to_thread(model.close)
+
+    def _loaded(self) -> GenerativeModel:
+        if self._model is None:
+            raise EngineError("No model is loaded.", remedy="Load one first.")
+        return self._model

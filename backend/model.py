@@ -1,0 +1,516 @@
+"""`GenerativeModel`: a loaded text-generation model, as one object a program calls."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from backend.batch import Batch
+from backend.chat_engine import Request, Tool
+from backend.chat_session import ChatSession
+from backend.handle import MOST_SLOTS, ModelHandle, check_options, open_model
+from backend.pipeline import Pipeline
+from backend.prompt import PromptBuilder
+from backend.reply import Failed, Ids
+from backend.stream import Inbox, Stream
+from backend.tokenizer import Tokenizer
+from backend.types import (
+    ChatCard,
+    ChatOutcome,
+    ComputeDtype,
+    GenerationConfig,
+    KvCacheMode,
+    Message,
+    Piece,
+    ReasoningMode,
+    StageObserver,
+    TextPiece,
+    ToolCall,
+)
+
+DEFAULT_NEW_TOKENS = 256
+Config = GenerationConfig | Mapping[str, Any] | None
+StreamMode = bool | Literal["events"]
+
+
+def load(
+    source: str | os.PathLike[str] | None = None,
+    *,
+    assistant_model: GenerativeModel | None = None,
+    mmproj: str | os.PathLike[str] | None = None,
+    progress: Callable[[float], bool] | None = None,
+    **options: Any,
+) -> GenerativeModel:
+    """Load a GGUF model.
+
+    `source`: a path, a directory with one model, or a name; None means `FIRESIDE_MODEL`, then the
+    starter model. `options`: n_gpu_layers ("auto", a number, -1 for all), max_seq (tokens of
+    context; None: what was trained, within memory), kv_cache_mode (None one slot, "paged" a
+    partition for each slot, "continuous" one cache for many short sequences, where a batched
+    reply may differ from the one alone at a near tie), kv_cache_type, flash_attn ("auto", True,
+    False), compute_dtype, chat_template (text), threads, main_gpu, tensor_split, mmap, mlock,
+    slots, tool_call_format. `progress(fraction)` cancels by returning False.
+
+    Raises ModelLoadError with `.cause` and `.remedy`, and ValueError for an impossible option.
+    """
+    if mmproj is not None:
+        raise ValueError("mmproj: this version reads no pictures or sound; load the model without it")
+    model = GenerativeModel(open_model(source, check_options(options), progress))
+    if assistant_model is not None:
+        model.set_assistant(assistant_model)
+    return model
+
+
+class GenerativeModel:
+    """A loaded model that generates text (checklist 1 to 69, 92, 99 to 101 of the model API).
+
+    Wrapping a handle builds nothing; the first request builds the context, and later ones reuse
+    it and what it caches. Every method may be called from any thread. A context manager.
+    """
+
+    def __init__(self, handle: ModelHandle) -> None:
+        handle.retain()
+        self._handle = handle
+        self._lock = threading.Lock()
+        self._pipeline: Pipeline | None = None
+        self._assistant: GenerativeModel | None = None
+        self._observer: StageObserver | None = None
+        self._report: ChatOutcome | None = None
+        self._reports: list[ChatOutcome] = []
+        self._closed = False
+
+    # ---- properties ------------------------------------------------------------------------
+
+    @property
+    def handle(self) -> ModelHandle:
+        """The loaded file that this object wraps."""
+        return self._handle
+
+    @property
+    def local_dir(self) -> Path:
+        """The directory of the model's file (2)."""
+        return self._handle.info.path.resolve().parent
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of token ids (3)."""
+        return self._handle.model.n_vocab
+
+    @property
+    def max_seq(self) -> int:
+        """The context window, in tokens (3)."""
+        return self._handle.max_seq
+
+    @property
+    def eos_token_ids(self) -> tuple[int, ...]:
+        """Every id that ends a sequence (4)."""
+        return self._handle.eog_tokens
+
+    @property
+    def defaults(self) -> GenerationConfig:
+        """The checkpoint's own decode defaults, not the library's (5)."""
+        return self._handle.defaults
+
+    @property
+    def compute_dtype(self) -> ComputeDtype:
+        """What the load named, else "undefined" (6)."""
+        return self._handle.options.compute_dtype or "undefined"
+
+    @property
+    def kv_cache_mode(self) -> KvCacheMode | None:
+        """What the load named (7)."""
+        return self._handle.options.kv_cache_mode
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether the file, or the load, brought a chat template (9)."""
+        return bool(self._handle.options.chat_template or self._handle.info.chat_template)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer this model encodes and decodes with (10)."""
+        return self._handle.tokenizer
+
+    @property
+    def assistant_model(self) -> GenerativeModel | None:
+        """The draft model that was attached (11)."""
+        return self._assistant
+
+    @property
+    def report(self) -> ChatOutcome | None:
+        """The last generation's outcome, None before the first (12)."""
+        return self._report
+
+    @property
+    def reports(self) -> list[ChatOutcome]:
+        """The last batch's outcomes, in prompt order (12)."""
+        return list(self._reports)
+
+    @property
+    def residency(self) -> dict[str, Any]:
+        """Weights per device and the pipeline's part, JSON-ready. Sizes are bytes (13)."""
+        built = self._pipeline is not None and self._pipeline.engine.built
+        return self._handle.residency(self._pipeline.engine.params if built and self._pipeline else None)
+
+    @property
+    def supports_vision(self) -> bool:
+        """Whether it takes pictures (14)."""
+        return False
+
+    @property
+    def supports_audio(self) -> bool:
+        """Whether it takes sound (14)."""
+        return False
+
+    @property
+    def supports_video(self) -> bool:
+        """Whether it takes video (14)."""
+        return False
+
+    @property
+    def supports_speculative_decoding(self) -> bool:
+        """Whether drafts can be checked on this model (15)."""
+        return False
+
+    @property
+    def reasoning_mode(self) -> ReasoningMode:
+        """Whether and when the template lets the model think (16 to 20)."""
+        return "never"
+
+    @property
+    def supports_thinking(self) -> bool:
+        """Every mode but "never" (21)."""
+        return self.reasoning_mode != "never"
+
+    @property
+    def supports_tools(self) -> bool:
+        """Whether calls of this template can be read (22, 23)."""
+        return False
+
+    @property
+    def tool_call_format(self) -> str:
+        """The name of the syntax of its calls (24)."""
+        return "generic"
+
+    @property
+    def template_renders_tools(self) -> bool:
+        """Whether the template prints offered tools by itself (25)."""
+        return False
+
+    @property
+    def card(self) -> ChatCard:
+        """What a face shows of this model (92)."""
+        info = self._handle.info
+        kind = "embedding" if info.is_embedding else ("chat" if self.has_chat_template else "base")
+        return ChatCard(
+            model_id=info.path.stem,
+            architecture=info.architecture,
+            parameters=info.n_params,
+            quantization=info.quantization,
+            max_seq=self.max_seq,
+            supports_tools=self.supports_tools,
+            supports_thinking=self.supports_thinking,
+            reasoning_mode=self.reasoning_mode,
+            tool_call_format=self.tool_call_format,
+            max_active=self._handle.plan.slots,
+            devices=tuple(device.name for device in self._handle.plan.devices),
+            kind=kind,
+        )
+
+    # ---- generating ------------------------------------------------------------------------
+
+    def generate(
+        self,
+        prompt: str | Sequence[str] | None = None,
+        *,
+        messages: Sequence[Message] | None = None,
+        config: Config = None,
+        images: Sequence[Any] = (),
+        audio: Sequence[Any] = (),
+        videos: Sequence[Any] = (),
+        max_active: int | None = None,
+        raw: bool = False,
+        **overrides: Any,
+    ) -> str | list[str]:
+        """The reply to a prompt, or to each of a list of prompts.
+
+        A prompt is one user message where there is a chat template, else (or with `raw`) plain
+        text to continue; `messages` is a whole conversation instead. `overrides` are
+        GenerationConfig fields for this call. At most 256 new tokens unless told.
+
+        Raises ValueError, ContextOverflowError, EngineError.
+        """
+        self._refuse_media(images, audio, videos)
+        if prompt is not None and not isinstance(prompt, str):
+            return self.generate_batch(prompt, config=config, max_active=max_active, raw=raw, **overrides)
+        request = self._request(prompt, messages, GenerationConfig.of(config, **overrides), raw=raw)
+        return self._outcome(request).text
+
+    def generate_batch(
+        self,
+        prompts: Sequence[str],
+        *,
+        config: Config = None,
+        max_active: int | None = None,
+        raw: bool = False,
+        **overrides: Any,
+    ) -> list[str]:
+        """The reply to each prompt, in prompt order (53 to 58).
+
+        At most `max_active` decode at once; by default all, within the slots memory allows.
+        """
+        if max_active is not None and max_active < 1:
+            raise ValueError(f"max_active must be at least 1, not {max_active}")
+        settings = GenerationConfig.of(config, **overrides)
+        requests = [self._request(prompt, None, settings, raw=raw) for prompt in prompts]
+        if not requests:
+            self._reports = []
+            return []
+        active = min(max_active or len(requests), len(requests), MOST_SLOTS)
+        pipeline = self._running()
+        pipeline.engine.widen(active)
+        outcomes = Batch(pipeline, requests, active).run()
+        self._reports = outcomes
+        self._report = outcomes[-1]
+        return [outcome.text for outcome in outcomes]
+
+    def stream_generate(
+        self,
+        prompt: str | None = None,
+        *,
+        messages: Sequence[Message] | None = None,
+        config: Config = None,
+        images: Sequence[Any] = (),
+        audio: Sequence[Any] = (),
+        videos: Sequence[Any] = (),
+        skip_special_tokens: bool = True,
+        decode: bool = True,
+        raw: bool = False,
+        stream: Literal["text", "events"] = "text",
+        **overrides: Any,
+    ) -> Stream[Any]:
+        """The reply in pieces: text, or lists of ids with `decode=False`, or typed pieces with
+        `stream="events"` (59 to 65). Closing it early only stops the delivery.
+        """
+        self._refuse_media(images, audio, videos)
+        request = self._request(prompt, messages, GenerationConfig.of(config, **overrides), raw=raw)
+        inbox = Inbox(on_outcome=self._remember)
+        self._running().start(request, inbox.put, ids=not decode, show_specials=not skip_special_tokens)
+        if not decode:
+            return Stream(list(item.ids) for item in inbox if isinstance(item, Ids))
+        return Stream(_pieces(inbox) if stream == "events" else _text(inbox))
+
+    def chat(
+        self,
+        messages: Sequence[Message],
+        *,
+        stream: StreamMode = False,
+        config: Config = None,
+        images: Sequence[Any] = (),
+        audio: Sequence[Any] = (),
+        videos: Sequence[Any] = (),
+        tools: Sequence[Tool] | None = None,
+        **overrides: Any,
+    ) -> Any:
+        """The reply to a conversation, which is neither changed nor remembered (66 to 73).
+
+        Returns the text; with `stream=True` an iterator of text pieces and then `ToolCall`s, with
+        `stream="events"` of typed pieces ending in the ChatOutcome. Closing it cancels the reply.
+        """
+        self._refuse_media(images, audio, videos)
+        request = self.chat_request(messages, GenerationConfig.of(config, **overrides), tools)
+        if not stream:
+            return self._outcome(request).text
+        inbox = Inbox(on_outcome=self._remember)
+        pipeline = self._running()
+        pipeline.start(request, inbox.put)
+        items = _pieces(inbox) if stream == "events" else _text(inbox)
+        return Stream(items, on_close=lambda _: pipeline.cancel(request.id))
+
+    def chat_request(
+        self,
+        messages: Sequence[Message],
+        config: GenerationConfig,
+        tools: Sequence[Tool] | None = None,
+        prior: tuple[str, tuple[int, ...]] | None = None,
+    ) -> Request:
+        """A checked request for a reply to a conversation. Raises ValueError."""
+        self._check_generates(config)
+        if not messages:
+            raise ValueError("messages is empty: there is nothing to answer")
+        if tools and not self.supports_tools:
+            raise ValueError(
+                f"{self.card.model_id} has no tool-call format, so tools cannot be offered to it "
+                f'(load it with tool_call_format="generic" to describe calls in the prompt)'
+            )
+        config = config.over(GenerationConfig(max_new_tokens=DEFAULT_NEW_TOKENS))
+        copies = tuple(dict(turn) for turn in messages)
+        return Request(messages=copies, tools=tuple(tools or ()), config=config, prior=prior)
+
+    def chat_session(self, **options: Any) -> ChatSession:
+        """A conversation on this model that keeps its own history (74)."""
+        return ChatSession(self, **options)
+
+    # ---- text ------------------------------------------------------------------------------
+
+    def render(
+        self,
+        messages: Sequence[Message],
+        *,
+        add_generation_prompt: bool = True,
+        tools: Sequence[Tool] | None = None,
+        config: Config = None,
+        **overrides: Any,
+    ) -> str:
+        """The template's output, the text a generation from these messages is fed (26 to 39)."""
+        if not self.has_chat_template:
+            raise ValueError(
+                f"{self._handle.info.path.name} has no chat template; conversation_text() works without one"
+            )
+        request = Request(
+            messages=messages, tools=tuple(tools or ()), add_generation_prompt=add_generation_prompt
+        )
+        resolved = self._handle.resolve(GenerationConfig.of(config, **overrides))
+        return "".join(self._prompts.parts(request, messages, resolved))
+
+    def conversation_text(self, messages: Sequence[Message]) -> str:
+        """A conversation as the text it is evaluated as, with or without a template (40, 41)."""
+        return "".join(
+            self._prompts.parts(Request(messages=messages), messages, self._handle.resolve(_UNSET))
+        )
+
+    def explain(self, config: Config = None, **overrides: Any) -> dict[str, tuple[Any, str]]:
+        """Every generation setting in force: its value, and where it comes from."""
+        return self._handle.explain(GenerationConfig.of(config, **overrides))
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """One vector of length 1 per text. ValueError where the model makes no embeddings."""
+        if not self._handle.info.is_embedding:
+            raise ValueError(f"{self._handle.info.path.name} makes no embeddings; load an embedding model")
+        return self._handle.embed(texts)
+
+    # ---- attachments -----------------------------------------------------------------------
+
+    def set_assistant(self, model: GenerativeModel | None) -> None:
+        """Attach a draft model, None detaches it (11, 96, 98). ValueError when it does not match.
+
+        Raises after the first generation, when it could no longer take part.
+        """
+        if self._report is not None:
+            raise ValueError("set_assistant comes too late: this model has generated already")
+        if model is not None:
+            if model.vocab_size != self.vocab_size:
+                raise ValueError(
+                    f"the assistant's vocabulary holds {model.vocab_size} tokens, this one {self.vocab_size}"
+                )
+            if model.max_seq < self.max_seq:
+                raise ValueError(
+                    f"the assistant's context holds {model.max_seq} tokens, this model's {self.max_seq}"
+                )
+        self._assistant = model
+
+    def set_stage_observer(self, callback: StageObserver | None) -> None:
+        """Tell `callback` of each stage of later requests, off the caller's thread (99 to 101)."""
+        self._observer = callback
+        if self._pipeline:
+            self._pipeline.observe(callback)
+
+    def close(self) -> None:
+        """Let go of the model. It is freed when no session uses it either. Harmless when repeated."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        self._handle.release()
+
+    def __enter__(self) -> GenerativeModel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ---- inside ----------------------------------------------------------------------------
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """What answers requests; made by the first one."""
+        return self._running()
+
+    @property
+    def _prompts(self) -> PromptBuilder:
+        return PromptBuilder(self.tokenizer, lambda: self._handle.template, self.max_seq)
+
+    def _running(self) -> Pipeline:
+        with self._lock:
+            if self._closed:
+                raise ValueError("the model is closed")
+            if self._pipeline is None:
+                self._pipeline = self._handle.pipeline()
+                self._pipeline.observe(self._observer)
+            return self._pipeline
+
+    def _remember(self, outcome: ChatOutcome) -> None:
+        self._report = outcome
+
+    def _outcome(self, request: Request) -> ChatOutcome:
+        inbox = Inbox(on_outcome=self._remember)
+        pipeline = self._running()
+        pipeline.start(request, inbox.put)
+        try:
+            *_, last = inbox
+        except BaseException:
+            pipeline.cancel(request.id)
+            raise
+        return cast("ChatOutcome", last)
+
+    def _request(
+        self,
+        prompt: str | None,
+        messages: Sequence[Message] | None,
+        config: GenerationConfig,
+        *,
+        raw: bool,
+    ) -> Request:
+        if (prompt is None) == (messages is None):
+            raise ValueError("give either a prompt or messages, not both and not neither")
+        if messages is not None:
+            return self.chat_request(messages, config)
+        if prompt is not None and self.has_chat_template and not raw:
+            return self.chat_request([{"role": "user", "content": prompt}], config)
+        self._check_generates(config)
+        return Request(text=prompt, config=config.over(GenerationConfig(max_new_tokens=DEFAULT_NEW_TOKENS)))
+
+    def _check_generates(self, config: GenerationConfig) -> None:
+        if self._handle.info.is_embedding:
+            raise ValueError(f"{self._handle.info.path.name} is an embedding model and writes no text")
+        if (config.prompt_lookup_num_tokens or config.num_assistant_tokens) and not (
+            self.supports_speculative_decoding
+        ):
+            raise ValueError("this model does not support speculative decoding")
+        if config.lora:
+            raise ValueError("lora: this version applies no adapters")
+
+    def _refuse_media(self, images: Sequence[Any], audio: Sequence[Any], videos: Sequence[Any]) -> None:
+        for name, media in (("images", images), ("audio", audio), ("videos", videos)):
+            if len(media):
+                raise ValueError(f"{name}: {self.card.model_id} reads text only")
+
+
+_UNSET = GenerationConfig()
+
+
+def _pieces(inbox: Inbox) -> Iterator[Piece]:
+    for item in inbox:
+        if not isinstance(item, Ids | Failed):
+            yield item
+
+
+def _text(inbox: Inbox) -> Iterator[str | ToolCall]:
+    for item in inbox:
+        if isinstance(item, TextPiece):
+            yield item.text
+        elif isinstance(item, ToolCall):
+            yield item

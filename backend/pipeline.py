@@ -1,0 +1,166 @@
+"""The way of a request through one model: prepared on one thread, decoded on the engine's, parsed and
+delivered on a third, so that neither a slow template nor a slow reader holds up anybody's tokens."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import secrets
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from backend.chat_engine import Request
+from backend.engine.engine import Engine
+from backend.engine.request import Ended, EngineRequest
+from backend.engine.scheduler import Outputs
+from backend.handle import ModelHandle
+from backend.prompt import Prompt, PromptBuilder
+from backend.reply import Reply, ReplyParser, Sink
+from backend.types import EngineError, GenerationConfig, StageEvent, StageObserver
+
+logger = logging.getLogger("fireside")
+
+ROLE_STOPS = tuple(f"\n{role}:" for role in ("system", "user", "assistant", "tool"))
+"""What would open another speaker's line in a conversation without a template."""
+
+
+class Pipeline:
+    """Answers requests on one loaded model. The first request builds the context."""
+
+    def __init__(self, handle: ModelHandle) -> None:
+        self.handle = handle
+        self.prompts = PromptBuilder(handle.tokenizer, lambda: handle.template, handle.max_seq)
+        self._observer: StageObserver | None = None
+        self._outputs: queue.SimpleQueue[Outputs | None] = queue.SimpleQueue()
+        self._replies: dict[str, Reply] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+        self._preparing = ThreadPoolExecutor(1, thread_name_prefix="fireside-prepare")
+        self.engine = Engine(
+            handle.model, handle.engine_params, self._outputs.put, slots=handle.options.asked_slots
+        )
+        self._delivery = threading.Thread(target=self._deliver, name="fireside-deliver", daemon=True)
+        self._delivery.start()
+
+    def observe(self, callback: StageObserver | None) -> None:
+        """Tell `callback` of the stages of requests that start from now on."""
+        self._observer = callback and self._guarded(callback)
+
+    def start(
+        self,
+        request: Request,
+        sink: Sink,
+        *,
+        ids: bool = False,
+        show_specials: bool = False,
+        warm: bool = False,
+    ) -> Reply:
+        """Take a request. Its pieces reach `sink` on the delivery thread; failures do too.
+
+        `ids` delivers ids instead of text, `warm` evaluates the prompt and writes nothing.
+        """
+        reply = Reply(request, sink, self._observer, ids=ids)
+        with self._lock:
+            if self._closed:
+                raise EngineError("The model was closed.", remedy="Load it again.")
+            self._replies[reply.id] = reply
+            self._preparing.submit(self._prepare, reply, ids or show_specials, warm)
+        return reply
+
+    def cancel(self, request_id: str) -> None:
+        """End a request early. Its outcome says `cancelled`; unknown ids are ignored."""
+        if reply := self._replies.get(request_id):
+            reply.cancelled.set()
+            self.engine.cancel(request_id)
+
+    def prepare(self, request: Request) -> Future[Prompt]:
+        """The prompt of a request, made on the preparing thread."""
+        return self._preparing.submit(self._prompt, request)
+
+    def close(self) -> None:
+        """End what runs as cancelled, free the context."""
+        with self._lock:
+            self._closed = True
+        self._preparing.shutdown(cancel_futures=False)
+        self.engine.close()
+        self._outputs.put(None)
+        if threading.current_thread() is not self._delivery:
+            self._delivery.join()
+
+    # ---- preparing -------------------------------------------------------------------------
+
+    def _prompt(self, request: Request) -> Prompt:
+        return self.prompts.build(request, self.handle.resolve(request.config))
+
+    def _prepare(self, reply: Reply, show_specials: bool, warm: bool) -> None:
+        request = reply.request
+        began = time.perf_counter()
+        try:
+            config = self.handle.resolve(request.config)
+            prompt = self.prompts.build(request, config)
+            parsers = [self._parser(request, config, prompt) for _ in range(request.n)]
+            engine_request = self._engine_request(request, config, prompt, show_specials)
+            reply.prepared(parsers, prompt, time.perf_counter() - began)
+            engine_request.submitted = began
+            if warm:
+                engine_request.max_new_tokens = 0
+            self.engine.submit(engine_request)
+            if reply.cancelled.is_set():
+                self.engine.cancel(reply.id)
+        except Exception as err:
+            self._replies.pop(reply.id, None)
+            reply.fail(err)
+
+    def _engine_request(
+        self, request: Request, config: GenerationConfig, prompt: Prompt, show_specials: bool
+    ) -> EngineRequest:
+        forced = request.forced
+        if isinstance(forced, str):
+            forced = self.handle.tokenizer.encode(forced, special=True)
+        template_less = request.messages is not None and self.handle.template is None
+        return EngineRequest(
+            tokens=prompt.tokens,
+            config=config,
+            seed=secrets.randbelow(2**32 - 1) if config.seed is None else config.seed,
+            max_new_tokens=self.handle.max_seq if config.max_new_tokens is None else config.max_new_tokens,
+            id=request.id,
+            n=request.n,
+            stop=config.stop or (),
+            role_stops=ROLE_STOPS if template_less else (),
+            forced=None if forced is None else tuple(forced),
+            shown_specials=None if show_specials else frozenset(),
+            priority=request.priority,
+        )
+
+    def _parser(self, request: Request, config: GenerationConfig, prompt: Prompt) -> ReplyParser | None:
+        return None
+
+    # ---- delivering ------------------------------------------------------------------------
+
+    def _deliver(self) -> None:
+        while (outputs := self._outputs.get()) is not None:
+            for request, output in outputs:
+                reply = self._replies.get(request.id)
+                if reply is None:
+                    continue
+                try:
+                    over = reply.take(output)
+                except Exception as err:  # A parser's fault must reach its caller, and only that one.
+                    logger.exception("A reply could not be delivered")
+                    reply.fail(err)
+                    over = True
+                    if not isinstance(output, Ended):
+                        self.engine.cancel(request.id)
+                if over:
+                    self._replies.pop(request.id, None)
+
+    def _guarded(self, callback: StageObserver) -> StageObserver:
+        def tell(event: StageEvent) -> None:
+            try:
+                callback(event)
+            except Exception:  # An observer must not stop a reply.
+                logger.exception("The stage observer failed and was detached")
+                self._observer = None
+
+        return tell
