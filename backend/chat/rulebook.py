@@ -4,12 +4,15 @@ objects within the limits of llama.cpp, and the record of what had to be left ou
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from backend.chat import gbnf, numerals
 from backend.chat.document import Document
+from backend.chat.format import KEY, TYPE
 from backend.chat.gbnf import NEVER, NOTHING, Node, Ref, Repeat, Rules, choice, optional, seq
+from backend.chat.notation import JSON, Notation, Quotes
 from backend.chat.pattern import UnsupportedPattern
 from backend.chat.strings import MAX_STATES, Texts, automaton, char_rule, text_rule
 from backend.chat.validate import short
@@ -19,6 +22,9 @@ MAX_INDENT = 32
 _MAX_REPETITIONS_IN_ALL = 20_000
 _PATTERN_BUDGET = 10 * MAX_STATES
 """States spent on patterns in one grammar; a pattern that fails costs as much as a large one."""
+GAP = "\ue00a"
+"""Stands in marker texts for whitespace that a reader passes over."""
+_PLACEHOLDER = re.compile("([\ue000-\ue00f])")
 _ANY_DEPTH = 8
 """How deep a value without a schema may nest."""
 
@@ -43,13 +49,13 @@ class Place:
     document: Document
     path: str
     name: str
-    raw: frozenset[str] | None = None
-    """Texts that end the value, where a string stands there raw instead of as JSON."""
+    notation: Notation = JSON
 
     def below(self, step: str, key: str | int = "") -> Place:
         part = str(key).replace("~", "~0").replace("/", "~1")[:60]
         path = f"{self.path}/{step}" + (f"/{part}" if key != "" else "")
-        return Place(self.document, path, f"{self.name[:30]}-{key if key != '' else step}"[:60])
+        name = f"{self.name[:30]}-{key if key != '' else step}"[:60]
+        return Place(self.document, path, name, self.notation.inner)
 
 
 class Rulebook:
@@ -60,48 +66,71 @@ class Rulebook:
         self.relaxed = relaxed
         self.dropped: dict[Dropped, None] = {}
         self.notes: dict[str, None] = {}
-        self._shared: dict[str, Ref] = {}
+        self._shared: dict[tuple[str, Notation], Ref] = {}
         self._repetitions = 0
         self._patterns = 0
 
     # ---- shared rules ----------------------------------------------------------------------
 
-    def shared(self, name: str) -> Ref:
-        """A primitive: `ws`, `char`, `string`, `number`, `integer`, `boolean`, `null`, `any`."""
-        if name not in self._shared:
-            self._shared[name] = self._primitive(name)
-        return self._shared[name]
+    def shared(self, name: str, notation: Notation = JSON) -> Ref:
+        """A primitive: `ws`, `number`, `integer`, and in a notation `string`, `boolean`, `null`, `any`."""
+        key = (name, notation if name in ("string", "boolean", "null", "any") else JSON)
+        if key not in self._shared:
+            self._shared[key] = self._primitive(name, notation)
+        return self._shared[key]
 
-    def _primitive(self, name: str) -> Ref:
+    def _primitive(self, name: str, notation: Notation) -> Ref:
         match name:
             case "ws":
                 indent = Repeat(gbnf.chars(" \t"), 0, MAX_INDENT)
                 return self.rules.add(name, choice((NOTHING, seq(" "), seq("\n", indent))))
-            case "char":
-                return char_rule(self.rules)
+            case "char" | "char-single":
+                return char_rule(self.rules, '"' if name == "char" else "'")
             case "string":
-                return self.rules.add(name, seq('"', Repeat(self.shared("char"), 0, None), '"'))
+                return self.rules.add(name, choice(self._any_text(quotes) for quotes in notation.quotes))
             case "number":
                 return numerals.number_rule(self.rules)
             case "integer":
                 return self.rules.add(name, numerals.integer(None, None))
             case "boolean":
-                return self.rules.add(name, choice((seq("true"), seq("false"))))
+                words = [*notation.scalars(True), *notation.scalars(False)]
+                return self.rules.add(name, choice(map(seq, words)))
             case "null":
-                return self.rules.add(name, seq("null"))
+                return self.rules.add(name, choice(map(seq, notation.scalars(None))))
             case _:
-                return self._any()
+                return self._any(notation)
 
-    def _any(self) -> Ref:
-        scalars = [self.shared(name) for name in ("string", "number", "boolean", "null")]
+    def _any(self, notation: Notation) -> Ref:
+        scalars: list[Node] = [self.shared("number")]
+        scalars += [self.shared(name, notation) for name in ("string", "boolean", "null")]
         value = self.rules.add(f"any-{_ANY_DEPTH}", choice(scalars))
+        key = self._any_key() if notation.bare_keys else self.shared("string", notation)
         for depth in reversed(range(_ANY_DEPTH)):
-            entry = seq(self.shared("string"), ":", self.shared("ws"), value)
-            name = f"any-{depth}" if depth else "any"
+            entry = seq(key, notation.object[1], self.shared("ws"), value)
             value = self.rules.add(
-                name, choice((*scalars, self.listing(value, 0, None), self.braces("{", "}", entry, 0, None)))
+                f"any-{depth}" if depth else "any",
+                choice(
+                    (*scalars, self.listing(notation, value, 0, None), self.map(notation, entry, 0, None))
+                ),
             )
         return value
+
+    def _any_key(self) -> Node:
+        word = gbnf.Chars(((0x2D, 0x2D), (0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)))
+        return Repeat(word, 1, 64)
+
+    def _any_text(self, quotes: Quotes) -> Node:
+        if quotes.encoding == "raw":
+            return seq(
+                quotes.start, text_rule(Texts(without=quotes.without), self.rules, "text", "raw"), quotes.end
+            )
+        char = self.shared("char" if quotes.encoding == "json" else "char-single")
+        return seq(quotes.start, Repeat(char, 0, None), quotes.end)
+
+    def marker(self, text: str, places: Mapping[str, Node]) -> Node:
+        """Marker text with a node for each placeholder in it; GAP stands for optional whitespace."""
+        nodes: Mapping[str, Node] = {GAP: self.shared("ws"), **places}
+        return seq(*(nodes.get(part, part) for part in _PLACEHOLDER.split(text) if part))
 
     # ---- reports ---------------------------------------------------------------------------
 
@@ -119,20 +148,29 @@ class Rulebook:
             self.note(place, reason)
         return self.relaxed
 
-    # ---- strings ------------------------------------------------------------------------
+    # ---- strings ---------------------------------------------------------------------------
 
     def texts(self, texts: Texts, place: Place) -> Node:
         """A string among the texts; what is too complex is dropped, piece by piece."""
-        quote = '"' if place.raw is None else ""
-        if texts.plain:
-            return self.plain_string(texts, place)
-        for simpler in self._simplified(texts, place):
-            if simpler.plain:
-                return self.plain_string(simpler, place)
+        if texts == Texts():
+            return self.shared("string", place.notation)
+        return choice(self._quoted(texts, quotes, place) for quotes in place.notation.quotes)
+
+    def _quoted(self, texts: Texts, quotes: Quotes, place: Place) -> Node:
+        asked = replace(texts, without=texts.without | quotes.without)
+        for simpler in self._simplified(asked, place):
+            if simpler.plain and quotes.encoding != "raw":
+                char = self.shared("char" if quotes.encoding == "json" else "char-single")
+                inside = seq(*self.repeat(char, simpler.low, simpler.high, place, "Length"))
+                return seq(quotes.start, inside, quotes.end)
             if self.affordable(simpler) is None:
-                encoding = "json" if place.raw is None else "raw"
-                return seq(quote, text_rule(simpler, self.rules, f"{place.name}-text", encoding), quote)
+                inside = text_rule(simpler, self.rules, f"{place.name}-text", quotes.encoding)
+                return seq(quotes.start, inside, quotes.end)
         return NEVER
+
+    def raw_texts(self, texts: Texts, place: Place) -> Node:
+        """One of the texts as it is, whatever the notation."""
+        return self._quoted(texts, Quotes("", "", "raw"), place)
 
     def _simplified(self, texts: Texts, place: Place) -> Iterator[Texts]:
         yield texts
@@ -164,16 +202,11 @@ class Rulebook:
             return str(err)
         return None
 
-    def plain_string(self, texts: Texts, place: Place) -> Node:
-        if not texts.low and texts.high is None:
-            return self.shared("string")
-        char, quote = self.shared("char"), '"'
-        return seq(quote, *self._repeat(char, texts.low, texts.high, place, "Length"), quote)
-
     # ---- lists and objects ---------------------------------------------------------------
 
     def listing(
         self,
+        notation: Notation,
         item: Node,
         low: int,
         high: int | None,
@@ -181,38 +214,51 @@ class Rulebook:
         first: Sequence[Node] = (),
     ) -> Node:
         """`first`, then `item` again and again: between `low` and `high` items in all."""
+        start, comma, end = notation.array
         if not first:
-            return self.braces("[", "]", item, low, high, place)
+            return self._filled(start, comma, end, item, low, high, place, "Items")
         ws = self.shared("ws")
         most = None if high is None else max(high - len(first), 0)
-        tail = seq(*self._repeat(seq(",", ws, item), max(low - len(first), 0), most, place, "Items"))
+        tail = seq(*self.repeat(seq(comma, ws, item), max(low - len(first), 0), most, place, "Items"))
         for index in reversed(range(1, len(first))):
-            more = seq(",", ws, first[index], tail)
+            more = seq(comma, ws, first[index], tail)
             tail = more if index < low else optional(more)
             if isinstance(tail, Repeat):
                 tail = self.rules.add(f"{place.name}-rest" if place else "rest", tail)
-        return self._closed("[", "]", seq(first[0], tail), low)
+        return self.closed(start, seq(first[0], tail), end, may_be_empty=not low)
 
-    def braces(
-        self, start: str, end: str, entry: Node, low: int, high: int | None, place: Place | None = None
+    def map(
+        self, notation: Notation, entry: Node, low: int, high: int | None, place: Place | None = None
     ) -> Node:
-        """`low` to `high` entries between two brackets, with commas."""
+        """An object of `low` to `high` entries of one kind."""
+        start, _, comma, end = notation.object
+        return self._filled(start, comma, end, entry, low, high, place, "Properties")
+
+    def _filled(
+        self,
+        start: str,
+        comma: str,
+        end: str,
+        entry: Node,
+        low: int,
+        high: int | None,
+        place: Place | None,
+        keyword: str,
+    ) -> Node:
         ws = self.shared("ws")
         if high == 0:
             return seq(start, ws, end)
         most = None if high is None else high - 1
-        keyword = "Items" if start == "[" else "Properties"
-        rest = self._repeat(seq(",", ws, entry), max(low - 1, 0), most, place, keyword)
-        return self._closed(start, end, seq(entry, *rest), low)
+        rest = self.repeat(seq(comma, ws, entry), max(low - 1, 0), most, place, keyword)
+        return self.closed(start, seq(entry, *rest), end, may_be_empty=not low)
 
-    def _closed(self, start: str, end: str, inside: Node, low: int) -> Node:
+    def closed(self, start: str, inside: Node, end: str, *, may_be_empty: bool) -> Node:
+        """`inside`, or nothing where that is allowed, between two brackets."""
         ws = self.shared("ws")
         filled = seq(inside, ws, end)
-        return seq(start, ws, filled if low else choice((seq(end), filled)))
+        return seq(start, ws, choice((seq(end), filled)) if may_be_empty else filled)
 
-    def _repeat(
-        self, item: Node, low: int, high: int | None, place: Place | None, keyword: str
-    ) -> list[Node]:
+    def repeat(self, item: Node, low: int, high: int | None, place: Place | None, keyword: str) -> list[Node]:
         """`low` to `high` times the item, within what llama.cpp takes and this grammar may spend."""
         room = min(gbnf.MAX_REPETITIONS, _MAX_REPETITIONS_IN_ALL - self._repetitions)
         if low > room:
@@ -230,16 +276,15 @@ class Rulebook:
 
     def members(
         self,
-        members: list[Node],
-        needed: list[bool],
+        members: Sequence[Node],
+        needed: Sequence[bool],
         other: Node | None,
-        place: Place,
-        *,
-        may_be_empty: bool,
+        separator: Node,
+        name: str,
     ) -> Node:
-        ws = self.shared("ws")
-        tail: Node = NOTHING if other is None else Repeat(seq(",", ws, other), 0, None)
-        first_needed = needed.index(True) if True in needed else len(needed)
+        """At least one of the members, in order, the needed ones always, then others of one kind."""
+        tail: Node = NOTHING if other is None else Repeat(seq(separator, other), 0, None)
+        first_needed = list(needed).index(True) if True in needed else len(needed)
         starts: list[Node] = []
         if other is not None and first_needed == len(needed):
             starts.append(seq(other, tail))
@@ -247,8 +292,11 @@ class Rulebook:
             if index <= first_needed:
                 # Both a start and what comes before it lead here: one rule for the two.
                 if index and not isinstance(tail, gbnf.Text | Ref):
-                    tail = self.rules.add(f"{place.name}-rest", tail)
+                    tail = self.rules.add(f"{name}-rest", tail)
                 starts.append(seq(members[index], tail))
-            more = seq(",", ws, members[index])
+            more = seq(separator, members[index])
             tail = seq(more if needed[index] else optional(more), tail)
-        return self._closed("{", "}", choice(reversed(starts)), 0 if may_be_empty else 1)
+        return choice(reversed(starts))
+
+
+__all__ = ["GAP", "KEY", "TYPE", "Dropped", "Place", "Rulebook"]

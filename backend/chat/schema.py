@@ -6,31 +6,31 @@ never takes the others with it.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
 from typing import Any
 
 from backend.chat import gbnf, numerals
 from backend.chat.document import Document, Form, SchemaError, too_large
-from backend.chat.gbnf import NEVER, Node, Ref, Rules, choice, seq
-from backend.chat.rulebook import Dropped, Place, Rulebook
-from backend.chat.strings import FORMATS, Texts, json_text, text_rule
+from backend.chat.gbnf import NEVER, NOTHING, Node, Ref, Rules, choice, seq
+from backend.chat.members import MAX_PROPERTIES, Members, narrows
+from backend.chat.notation import JSON, Notation, Tags
+from backend.chat.rulebook import KEY, Dropped, Place, Rulebook
+from backend.chat.strings import FORMATS, Texts
 from backend.chat.validate import (
     Schema,
     array_items,
-    as_list,
-    as_object,
     count,
     identity,
     is_list,
     is_number,
     is_object,
+    least,
     limits,
-    property_schemas,
+    listed_values,
     short,
     type_names,
     violations,
@@ -38,7 +38,6 @@ from backend.chat.validate import (
 
 _MAX_RULES = 20_000
 _MAX_CHOICES = 5_000
-_MAX_PROPERTIES = 1_000
 
 _UNENFORCED = (
     "not if then else contains minContains maxContains uniqueItems multipleOf dependentRequired "
@@ -100,6 +99,7 @@ class SchemaRules:
 
     def __init__(self, rules: Rules | None = None, *, relaxed: bool = False) -> None:
         self.book = Rulebook(rules, relaxed=relaxed)
+        self.members = Members(self.book, self._value)
         self._known: dict[tuple[object, ...], Ref] = {}
         self._todo: list[tuple[Ref, Sequence[Schema], Place]] = []
         self._documents: list[Document] = []
@@ -113,15 +113,19 @@ class SchemaRules:
         schemas: Iterable[Schema],
         path: str,
         name: str,
-        raw: frozenset[str] | None = None,
+        notation: Notation = JSON,
     ) -> Ref:
         """The rule of a value that satisfies all the schemas, parts of `document`.
 
-        With `raw`, a string stands there without quotes and escapes, and contains none of the
-        texts in `raw`; every other value is JSON. The rule is whole only after `finish`.
+        It is whole only after `finish`.
         """
+        place = self.place(document, path, name, notation)
+        return self._value([document.part(schema) for schema in schemas], place)
+
+    def place(self, document: Document, path: str, name: str, notation: Notation = JSON) -> Place:
+        """A place in a document, which is kept for as long as these rules."""
         self._documents.append(document)
-        return self._value([document.part(schema) for schema in schemas], Place(document, path, name, raw))
+        return Place(document, path, name, notation)
 
     def finish(self) -> None:
         """Compile everything that was asked for. Raises SchemaError when it grows too large."""
@@ -140,9 +144,9 @@ class SchemaRules:
 
     def _value(self, schemas: Sequence[Schema], place: Place) -> Ref:
         parts = {id(schema): schema for schema in schemas if schema is not True}
-        key = (place.raw, frozenset(parts))
-        if not parts and place.raw is None:
-            return self.book.shared("any")
+        key = (place.notation, frozenset(parts))
+        if not parts:
+            return self._everything(place)
         if key not in self._known:
             self._known[key] = self.book.rules.reserve(place.name)
             self._todo.append((self._known[key], list(parts.values()), place))
@@ -158,7 +162,7 @@ class SchemaRules:
         # for left recursion, which visits shared rules again and again, stays short.
         options: list[Node] = []
         for form in expanded.forms:
-            key = ("form", place.raw, frozenset(map(id, form)))
+            key = ("form", place.notation, frozenset(map(id, form)))
             if key in self._known:
                 options.append(self._known[key])
             elif len(expanded.forms) == 1:
@@ -180,15 +184,14 @@ class SchemaRules:
             return self._everything(place)
         return choice(self._typed(name, form, place) for name in types)
 
-    def _everything(self, place: Place) -> Node:
-        if place.raw is None:
-            return self.book.shared("any")
-        return self._string((), place)
+    def _everything(self, place: Place) -> Ref:
+        # A raw text may be any value's text.
+        return self.book.shared("string" if place.notation.raw else "any", place.notation)
 
     def _typed(self, name: str, form: Form, place: Place) -> Node:
         match name:
             case "object":
-                return self._object(form, place)
+                return self.members.object(form, place)
             case "array":
                 return self._array(form, place)
             case "string":
@@ -198,7 +201,7 @@ class SchemaRules:
             case "number":
                 return self._number(form, place)
             case _:
-                return self.book.shared(name)
+                return self.book.shared(name, place.notation)
 
     def _types(self, form: Form, place: Place) -> list[str] | None:
         """The types left by all parts; None is any type. Without `type`, the keywords tell."""
@@ -212,7 +215,9 @@ class SchemaRules:
                 continue
             both = [name for name in left if name in names or (name == "integer" and "number" in names)]
             both += [name for name in names if name == "integer" and "number" in left and name not in both]
-            if both or not self.book.contradiction(place, "type", f"nothing is both {left} and {names}"):
+            silent = any(map(narrows, form))
+            reason = f"nothing is both {left} and {names}"
+            if both or silent or not self.book.contradiction(place, "type", reason):
                 left = both
         if left is None:
             words = {word for part in form for word in part}
@@ -242,31 +247,28 @@ class SchemaRules:
 
     def _choices(self, form: Form, place: Place) -> Node | None:
         """One of the listed values that satisfy every part, or None where the list is passed over."""
-        keyword, listed = next(_listed(form))
+        keyword, listed = next(listed_values(form))
         if len(listed) > _MAX_CHOICES:
             self.book.drop(place, keyword, f"it lists more than {_MAX_CHOICES:,} values")
             return None
         if any(part.get("nullable") is True for part in form):
             listed = [*listed, None]
         fitting = [value for value in listed if self._fits(value, form, place)]
-        for _, other in islice(_listed(form), 1, None):
+        for _, other in islice(listed_values(form), 1, None):
             allowed = set(map(identity, other))
             fitting = [value for value in fitting if identity(value) in allowed]
         if not fitting:
             reason = f"none of the values of '{keyword}' fits the rest"
+            if any(map(narrows, form)):
+                return NEVER
             return None if self.book.contradiction(place, keyword, reason) else NEVER
-        texts: list[str] = []
-        nodes: list[Node] = []
-        for value in fitting:
-            if place.raw is not None and isinstance(value, str):
-                if not any(end in value for end in place.raw):
-                    texts.append(value)
-            elif is_list(value) or is_object(value):
-                nodes.append(self._literal(value))
-            elif (text := _scalar(value)) is not None:
-                texts.append(text)
-        if len(texts) + len(nodes) < len(fitting):
+        written = [self._literal(value, place.notation) for value in fitting]
+        if NEVER in written:
             self.book.drop(place, keyword, "some of its values cannot be written")
+        texts = [item.text for node in written for item in _options(node) if isinstance(item, gbnf.Text)]
+        nodes: list[Node] = [
+            item for node in written for item in _options(node) if not isinstance(item, gbnf.Text)
+        ]
         if texts:
             nodes.insert(0, gbnf.trie(texts, self.book.rules, place.name))
         return choice(nodes)
@@ -276,29 +278,29 @@ class SchemaRules:
         rest = ({word: part[word] for word in part if word not in ("enum", "const")} for part in form)
         return not any(violations(value, part, place.document.root) for part in rest)
 
-    def _literal(self, value: Any) -> Node:
+    def _literal(self, value: Any, notation: Notation) -> Node:
         """Exactly this value, with whitespace where a list or object may have it."""
-        ws = self.book.shared("ws")
+        ws, inner = self.book.shared("ws"), notation.inner
+        items: list[Node] = []
         if is_list(value):
-            ends, items = "[]", [self._literal(item) for item in value]
+            (start, comma, end), items = notation.array, [self._literal(item, inner) for item in value]
         elif is_object(value):
-            ends = "{}"
-            items = [seq(_scalar(k) or "", ":", ws, self._literal(item)) for k, item in value.items()]
-            if None in map(_scalar, value):
-                return NEVER
+            start, colon, comma, end = notation.object
+            for key, item in value.items():
+                name = choice(map(seq, notation.keys(key)))
+                items.append(seq(name, colon, ws, self._literal(item, inner)))
         else:
-            text = _scalar(value)
-            return NEVER if text is None else seq(text)
+            return choice(map(seq, notation.scalars(value)))
         parts: list[Node | str] = []
         for item in items:
-            parts += [",", ws, item] if parts else [item]
-        return seq(ends[0], ws, *parts, *([ws] if parts else []), ends[1])
+            parts += [comma, ws, item] if parts else [item]
+        return seq(start, ws, *parts, *([ws] if parts else []), end)
 
     # ---- strings ---------------------------------------------------------------------------
 
     def _string(self, form: Form, place: Place) -> Node:
         low = max((count(part, "minLength") or 0 for part in form), default=0)
-        high = _least(count(part, "maxLength") for part in form)
+        high = least(count(part, "maxLength") for part in form)
         if high is not None and low > high:
             reason = f"'minLength' {low} is more than 'maxLength' {high}"
             if not self.book.contradiction(place, "minLength", reason):
@@ -309,8 +311,7 @@ class SchemaRules:
         for name in sorted(formats - FORMATS.keys()):
             self.book.drop(place, "format", f"{short(name)} is not a known format")
         known = frozenset(formats & FORMATS.keys())
-        texts = Texts(patterns, known, low, high, without=place.raw or frozenset())
-        return self.book.texts(texts, place)
+        return self.book.texts(Texts(patterns, known, low, high), place)
 
     # ---- numbers ---------------------------------------------------------------------------
 
@@ -363,7 +364,7 @@ class SchemaRules:
         firsts, rests = zip(*map(array_items, form), strict=True) if form else ((), ())
         fixed = max(map(len, firsts), default=0)
         low = max((count(part, "minItems") or 0 for part in form), default=0)
-        high = _least(count(part, "maxItems") for part in form)
+        high = least(count(part, "maxItems") for part in form)
         if high is not None and low > high:
             reason = f"'minItems' {low} is more than 'maxItems' {high}"
             if not self.book.contradiction(place, "minItems", reason):
@@ -372,8 +373,8 @@ class SchemaRules:
         said = any("additionalItems" in part or isinstance(part.get("items"), dict) for part in form)
         if fixed and not said and low <= fixed:
             high = fixed if high is None else min(high, fixed)
-        if fixed > _MAX_PROPERTIES:
-            raise too_large(f"{place.path} has more than {_MAX_PROPERTIES:,} 'prefixItems'")
+        if fixed > MAX_PROPERTIES:
+            raise too_large(f"{place.path} has more than {MAX_PROPERTIES:,} 'prefixItems'")
         items: list[Node] = []
         for index in range(fixed if high is None else min(fixed, high)):
             parts = [
@@ -381,146 +382,31 @@ class SchemaRules:
                 for first, rest in zip(firsts, rests, strict=True)
             ]
             items.append(self._value(parts, place.below("prefixItems", index)))
+        if place.notation.tags is not None:
+            return self._tagged_items(place.notation.tags, rests, low, high, place)
         if high is not None and high <= fixed:
-            return self.book.listing(NEVER, low, high, place, items)
-        return self.book.listing(self._value(rests, place.below("items")), low, high, place, items)
+            return self.book.listing(place.notation, NEVER, low, high, place, items)
+        item = self._value(rests, place.below("items"))
+        return self.book.listing(place.notation, item, low, high, place, items)
 
-    # ---- objects ---------------------------------------------------------------------------
-
-    def _object(self, form: Form, place: Place) -> Node:
-        required = {name for part in form for name in as_list(part.get("required")) if isinstance(name, str)}
-        listed = (name for part in form for name in as_object(part.get("properties")))
-        names = list(dict.fromkeys([*listed, *sorted(required)]))
-        if len(names) > _MAX_PROPERTIES:
-            raise too_large(f"{place.path} has more than {_MAX_PROPERTIES:,} properties")
-        ws = self.book.shared("ws")
-        members: list[Node] = []
-        needed: list[bool] = []
-        for name in names:
-            text = json_text(name)
-            schemas = [schema for part in form for schema in property_schemas(part, name)]
-            value = self._value(schemas, place.below("properties", name))
-            members.append(NEVER if text is None else seq(text, ":", ws, value))
-            needed.append(name in required)
-        other = self._other_members(form, frozenset(names), place)
-        low, high = self._member_bounds(form, place, len(members), len(required))
-        if not members:
-            return seq("{", ws, "}") if other is None else self.book.braces("{", "}", other, low, high, place)
-        return self.book.members(members, needed, other, place, may_be_empty=not required and not low)
-
-    def _member_bounds(self, form: Form, place: Place, named: int, required: int) -> tuple[int, int | None]:
-        """How many members a map may have. Beside named properties only 'at least one' is counted."""
-        low = max((count(part, "minProperties") or 0 for part in form), default=0)
-        high = _least(count(part, "maxProperties") for part in form)
-        if high is not None and max(low, required) > high:
-            reason = f"it asks for {max(low, required)} members and 'maxProperties' is {high}"
-            self.book.contradiction(place, "maxProperties", reason)
-            high = None
-        if not named:
-            if low > 1:
-                self.book.drop(place, "minProperties", "a name may be repeated")
-            return low, high
-        if low > max(1, required):
-            self.book.drop(place, "minProperties", "members are not counted beside named properties")
-        if high is not None:
-            self.book.drop(place, "maxProperties", "members are not counted beside named properties")
-        return min(low, 1), None
-
-    def _other_members(self, form: Form, names: frozenset[str], place: Place) -> Node | None:
-        """A member that no property names, or None where there is none."""
-        said = [part for part in form if "additionalProperties" in part or "patternProperties" in part]
-        if not said and any("properties" in part or "required" in part for part in form):
-            return None
-        patterned = [part for part in form if as_object(part.get("patternProperties"))]
-        if len(patterned) > 1:
-            self.book.drop(place, "patternProperties", "several parts of one schema have it")
-            return None
-        patterns = as_object(patterned[0]["patternProperties"] if patterned else None)
-        rest = [part.get("additionalProperties", True) for part in form if part not in patterned]
-        groups: list[tuple[frozenset[str], Schema]] = [
-            (frozenset((pattern,)), schema) for pattern, schema in patterns.items()
-        ]
-        if not patterned or "additionalProperties" in patterned[0]:
-            schema = patterned[0]["additionalProperties"] if patterned else True
-            groups.append((frozenset(), schema))
-        if False in rest:
-            return None
-        members = [
-            self._member(keys, frozenset(patterns) - keys, names, [schema, *rest], form, place)
-            for keys, schema in groups
-            if schema is not False
-        ]
-        return choice(members) if members else None
-
-    def _member(
-        self,
-        keys: frozenset[str],
-        other_keys: frozenset[str],
-        names: frozenset[str],
-        schemas: list[Schema],
-        form: Form,
-        place: Place,
+    def _tagged_items(
+        self, tags: Tags, schemas: Sequence[Schema], low: int, high: int | None, place: Place
     ) -> Node:
-        texts = self._key_texts(form, place)
-        if texts is None:
-            return NEVER
-        texts = replace(texts, patterns=texts.patterns | keys, excluded=names, excluded_patterns=other_keys)
-        below = place.below("patternProperties" if keys else "additionalProperties")
-        if texts.plain:
-            key = self.book.plain_string(texts, place)
-        elif (reason := self.book.affordable(texts)) is not None:
-            self.book.drop(place, "patternProperties" if keys else "additionalProperties", reason)
-            return NEVER
-        else:
-            key = seq('"', text_rule(texts, self.book.rules, f"{place.name}-key", "json"), '"')
-        return seq(key, ":", self.book.shared("ws"), self._value(schemas, replace(below, raw=None)))
-
-    def _key_texts(self, form: Form, place: Place) -> Texts | None:
-        """Which names `propertyNames` leaves; None where it leaves none."""
-        schemas = [part["propertyNames"] for part in form if "propertyNames" in part]
-        expanded = place.document.forms(schemas)
-        if not expanded.forms:
-            return None
-        if len(expanded.forms) > 1:
-            self.book.drop(place, "propertyNames", "it has several forms")
-            return Texts()
-        texts = Texts()
-        for part in next(iter(expanded.forms)):
-            pattern, name = part.get("pattern"), part.get("format")
-            lengths = [high for high in (texts.high, count(part, "maxLength")) if high is not None]
-            only = {v for _, listed in _listed((part,)) for v in listed if isinstance(v, str)}
-            texts = replace(
-                texts,
-                patterns=texts.patterns | ({pattern} if isinstance(pattern, str) else set()),
-                formats=texts.formats | ({name} if isinstance(name, str) and name in FORMATS else set()),
-                low=max(texts.low, count(part, "minLength") or 0),
-                high=min(lengths, default=None),
-                only=frozenset(only) if "enum" in part or "const" in part else texts.only,
-            )
-        return texts
+        """A list as tags; all its items are of one kind."""
+        item = self._value(schemas, place.below("items"))
+        key, marker, ws = gbnf.Text(tags.item), self.book.marker, self.book.shared("ws")
+        start, end = marker(tags.start, {KEY: key}), marker(tags.end, {KEY: key})
+        one = seq(start, key, marker(tags.middle, {}), item, end)
+        most = None if high is None else high - 1
+        if high == 0:
+            return NOTHING
+        more = self.book.repeat(seq(ws, one), max(low - 1, 0), most, place, "Items")
+        filled = seq(one, *more)
+        return filled if low else choice((NOTHING, filled))
 
 
-def _listed(form: Form) -> Iterator[tuple[str, list[Any]]]:
-    """The lists of allowed values, shortest keyword first."""
-    for part in form:
-        if "const" in part:
-            yield "const", [part["const"]]
-    for part in form:
-        if "enum" in part:
-            yield "enum", as_list(part["enum"])
-
-
-def _least(bounds: Iterable[int | None]) -> int | None:
-    return min((bound for bound in bounds if bound is not None), default=None)
-
-
-def _scalar(value: Any) -> str | None:
-    """A scalar as JSON writes it; None for what UTF-8 or JSON cannot."""
-    if isinstance(value, str):
-        return json_text(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return json.dumps(value)
+def _options(node: Node) -> tuple[Node, ...]:
+    return node.items if isinstance(node, gbnf.Choice) else (node,)
 
 
 __all__ = ["Dropped", "Schema", "SchemaError", "SchemaGrammar", "SchemaRules", "schema_grammar", "violations"]

@@ -125,55 +125,59 @@ def automaton(texts: Texts) -> tuple[State, ...]:
         raise UnsupportedPattern("it is nested too deeply") from None
 
 
-Encoding = Literal["json", "raw"]
+Encoding = Literal["json", "single", "raw"]
+"""JSON in double quotes, the same in single quotes, or as it is."""
 
 
 def text_rule(texts: Texts, rules: Rules, name: str, encoding: Encoding) -> Node:
-    """Rules for exactly these texts, as the inside of a JSON string or as raw text. Raises as `automaton`."""
+    """Rules for exactly these texts, without quotes around. Raises as `automaton`."""
     states = automaton(texts)
     refs = [rules.reserve(name) for _ in states]
-    write = _json_chars if encoding == "json" else _raw_chars
     for ref, state in zip(refs, states, strict=True):
         options: list[Node] = [gbnf.NOTHING] if state.accepting else []
         for target, ranges in state.moves:
-            options.extend(seq(node, refs[target]) for node in write(ranges))
+            options.extend(seq(node, refs[target]) for node in _chars(ranges, encoding))
         rules.define(ref, choice(options))
     return refs[0]
 
 
 _SURROGATES: Ranges = ((0xD800, 0xDFFF),)
-_BARE: Ranges = invert(((0, 0x1F), (0x22, 0x22), (0x5C, 0x5C), *_SURROGATES))
 _WRITABLE: Ranges = invert(((0, 0), *_SURROGATES))
-_SHORT_ESCAPES = {8: "b", 9: "t", 10: "n", 12: "f", 13: "r", 0x22: '"', 0x5C: "\\"}
+_SHORT_ESCAPES = {8: "b", 9: "t", 10: "n", 12: "f", 13: "r"}
 
 
-def _raw_chars(ranges: Ranges) -> list[Node]:
-    inside = intersect(ranges, _WRITABLE)
-    return [Chars(inside)] if inside else []
+def _bare(quote: str) -> Ranges:
+    """What stands in a quoted text as it is."""
+    return invert(((0, 0x1F), (ord(quote), ord(quote)), (0x5C, 0x5C), *_SURROGATES))
 
 
-def _json_chars(ranges: Ranges) -> list[Node]:
-    """The ways to write one of these code points inside a JSON string, one way for each."""
+def _chars(ranges: Ranges, encoding: Encoding) -> list[Node]:
+    """The ways to write one of these code points, one way for each."""
+    if encoding == "raw":
+        inside = intersect(ranges, _WRITABLE)
+        return [Chars(inside)] if inside else []
+    quote = '"' if encoding == "json" else "'"
     ways: list[Node] = []
-    if bare := intersect(ranges, _BARE):
+    if bare := intersect(ranges, _bare(quote)):
         ways.append(Chars(bare))
     codes = [code for low, high in intersect(ranges, ((0, 0x5C),)) for code in range(low, high + 1)]
-    if short := "".join(_SHORT_ESCAPES[code] for code in codes if code in _SHORT_ESCAPES):
+    escapes = {**_SHORT_ESCAPES, ord(quote): quote, 0x5C: "\\"}
+    if short := "".join(escapes[code] for code in codes if code in escapes):
         ways.append(seq("\\", gbnf.chars(short)))
-    long = [f"{code:04x}" for code in codes if code < 0x20 and code not in _SHORT_ESCAPES]
+    long = [f"{code:04x}" for code in codes if code < 0x20 and code not in escapes]
     for start in ("000", "001"):
         if last := "".join(text[3] for text in long if text.startswith(start)):
             ways.append(seq(f"\\u{start}", gbnf.chars(last)))
     return ways
 
 
-def char_rule(rules: Rules) -> Ref:
-    """Any one character of a JSON string, in every valid way but as half of a surrogate pair."""
+def char_rule(rules: Rules, quote: str = '"') -> Ref:
+    """Any one character of a quoted text, in every way JSON has but as half of a surrogate pair."""
     digit = Chars(((0x30, 0x39), (0x41, 0x46), (0x61, 0x66)))
     low_half = seq("\\u", gbnf.chars("dD"), Chars(((0x43, 0x46), (0x63, 0x66))), digit, digit)
     escaped = choice(
         (
-            gbnf.chars('"\\/bfnrt'),
+            gbnf.chars(f"{quote}\\/bfnrt"),
             seq(
                 "u",
                 Chars(((0x30, 0x39), (0x41, 0x43), (0x45, 0x46), (0x61, 0x63), (0x65, 0x66))),
@@ -190,7 +194,7 @@ def char_rule(rules: Rules) -> Ref:
             ),
         )
     )
-    return rules.add("char", choice((Chars(_BARE), seq("\\", escaped))))
+    return rules.add("char", choice((Chars(_bare(quote)), seq("\\", escaped))))
 
 
 def json_text(text: str) -> str | None:

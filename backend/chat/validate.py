@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from itertools import islice
@@ -338,3 +338,21 @@ def _bounds(value: float, schema: Mapping[str, Any], at: str) -> Iterator[str]:
 
 def _exact(value: float) -> Fraction:
     return Fraction(value) if isinstance(value, int) else Fraction(Decimal(repr(value)))
+
+
+# ---- several schemas at once --------------------------------------------------------------
+
+
+def listed_values(form: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, list[Any]]]:
+    """The lists of allowed values with their keywords, `const` first."""
+    for part in form:
+        if "const" in part:
+            yield "const", [part["const"]]
+    for part in form:
+        if "enum" in part:
+            yield "enum", as_list(part["enum"])
+
+
+def least(bounds: Iterable[int | None]) -> int | None:
+    """The tightest upper bound, or None where there is none."""
+    return min((bound for bound in bounds if bound is not None), default=None)

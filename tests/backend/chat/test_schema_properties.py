@@ -246,6 +246,7 @@ def test_a_valid_value_is_accepted_however_it_is_spaced(document: tuple[Any, Any
 @given(documents(), json_values)
 def test_the_check_agrees_with_the_oracle(document: tuple[Any, Any], other: Any) -> None:
     schema, value = document
+    assume('"format"' not in json.dumps(schema))  # The oracle takes formats for annotations.
     for candidate in (value, other, [value], {"a": value}):
         assert (violations(candidate, schema) == []) == valid(candidate, schema), candidate
 
