@@ -42,7 +42,8 @@ _FUNCTIONS = """
     llama_sampler_init_typical llama_sampler_init_temp llama_sampler_init_temp_ext
     llama_sampler_init_xtc llama_sampler_init_top_n_sigma llama_sampler_init_mirostat
     llama_sampler_init_mirostat_v2 llama_sampler_init_penalties llama_sampler_init_dry
-    llama_sampler_init_logit_bias llama_sampler_init_grammar llama_sampler_clone
+    llama_sampler_init_logit_bias llama_sampler_init_grammar
+    llama_sampler_init_grammar_lazy_patterns llama_sampler_clone
     llama_state_seq_get_size_ext llama_state_seq_get_data_ext llama_state_seq_set_data_ext
     llama_supports_gpu_offload llama_print_system_info llama_set_n_threads
     llama_adapter_lora_init llama_adapter_lora_free llama_set_adapters_lora
@@ -612,6 +613,79 @@ def dry_sampler(
     )
 
 
-def grammar_sampler(model: Model, grammar: str, root: str = "root") -> Any:
-    """A sampler that allows what a GBNF grammar allows, or None when the grammar does not compile."""
-    return C.llama_sampler_init_grammar(model.vocab, grammar.encode(), root.encode())
+class GrammarSampler:
+    """A GBNF grammar with the state of one reply. ValueError when llama.cpp refuses it.
+
+    `skip` leaves out that many bytes of the first accepted token: the grammar begins inside it.
+    """
+
+    def __init__(self, model: Model, text: str, *, skip: int = 0) -> None:
+        root, source = b"root", text.encode()
+        if skip:
+            patterns = (ctypes.c_char_p * 1)(b"[\\s\\S]{%d}([\\s\\S]*)" % skip)
+            self.handle = C.llama_sampler_init_grammar_lazy_patterns(
+                model.vocab, source, root, patterns, 1, (C.llama_token * 1)(), 0
+            )
+        else:
+            self.handle = C.llama_sampler_init_grammar(model.vocab, source, root)
+        if not self.handle:
+            raise ValueError(f"The grammar does not compile. {log.tail(1)}".strip())
+        self._one = Candidates(1)
+
+    def allows(self, token: int) -> bool:
+        """Whether the grammar takes this token next."""
+        self._one.set_one(token)
+        return self._one.restrict(self)
+
+    def accept(self, token: int) -> None:
+        """Move on. Only for a token that `allows` was true for: llama.cpp ends the process else."""
+        C.llama_sampler_accept(self.handle, token)
+
+    def close(self) -> None:
+        if self.handle:
+            C.llama_sampler_free(self.handle)
+            self.handle = None
+
+
+class Candidates:
+    """A `llama_token_data_array` over numpy memory, for the draws that a grammar looks into."""
+
+    def __init__(self, capacity: int) -> None:
+        self._numpy: Any = importlib.import_module("numpy")
+        layout = [("id", "i4"), ("logit", "f4"), ("p", "f4")]
+        self._rows = self._numpy.zeros(capacity, dtype=layout)
+        self._ids = self._numpy.arange(capacity, dtype="i4")
+        self._raw = C.llama_token_data_array()
+        self._raw.data = self._rows.ctypes.data_as(ctypes.POINTER(C.llama_token_data))
+
+    def fill(self, logits: Any, *, nearest: int | None = None) -> None:
+        """Take all tokens of a row of logits, or only the `nearest` likeliest."""
+        values = self._numpy.ctypeslib.as_array(logits)
+        if nearest is None or nearest >= len(values):
+            self._rows["id"], self._rows["logit"], count = self._ids, values, len(values)
+        else:
+            best = self._numpy.argpartition(values, -nearest)[-nearest:]
+            count = nearest
+            self._rows["id"][:count], self._rows["logit"][:count] = best, values[best]
+        self._reset(count)
+
+    def set_one(self, token: int) -> None:
+        self._rows[0] = (token, 1.0, 0.0)
+        self._reset(1)
+
+    def _reset(self, count: int) -> None:
+        self._raw.size, self._raw.selected, self._raw.sorted = count, -1, False
+
+    def restrict(self, grammar: GrammarSampler) -> bool:
+        """Keep what the grammar allows; False when that is nothing."""
+        C.llama_sampler_apply(grammar.handle, ctypes.byref(self._raw))
+        count = self._raw.size
+        allowed = self._rows[:count][self._numpy.isfinite(self._rows["logit"][:count])]
+        self._rows[: len(allowed)] = allowed
+        self._reset(len(allowed))
+        return len(allowed) > 0
+
+    def select(self, chain: SamplerChain) -> int:
+        """The token a chain draws from these; nothing is accepted."""
+        C.llama_sampler_apply(chain.handle, ctypes.byref(self._raw))
+        return self._raw.data[self._raw.selected].id

@@ -52,6 +52,8 @@ class EngineRequest:
     """Texts that end the reply like an end token: the next speaker's opening in a raw transcript."""
     forced: tuple[int, ...] | None = None
     """Ids written instead of sampled ones; the reply ends with them."""
+    prefix: tuple[int, ...] = ()
+    """Ids the reply begins with; it goes on by sampling."""
     grammar: Grammar | None = None
     thought: ThoughtBudget | None = None
     shown_specials: frozenset[int] | None = frozenset()

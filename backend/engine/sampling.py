@@ -81,7 +81,11 @@ class Sampler:
 
 def make_sampler(model: Model, request: EngineRequest, seed: int, max_seq: int) -> Sampler:
     """The sampler a request asks for."""
-    return Sampler(model, request.config, seed, max_seq)
+    if request.grammar is None:
+        return Sampler(model, request.config, seed, max_seq)
+    from backend.engine.constrained import ConstrainedSampler
+
+    return ConstrainedSampler(model, request.config, seed, max_seq, request.grammar)
 
 
 def _add_penalties(chain: SamplerChain, model: Model, config: GenerationConfig, max_seq: int) -> None:

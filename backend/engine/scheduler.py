@@ -227,7 +227,13 @@ class Scheduler:
                 if not self._fits(sequence):
                     break
                 queue.remove(sequence)
-                self._start(sequence, idle)
+                try:
+                    self._start(sequence, idle)
+                except ValueError as err:  # A grammar that llama.cpp refuses fails its request only.
+                    error = EngineError(str(err))
+                    error.__cause__ = err
+                    outputs.append(self._end(sequence, "error", error))
+                    continue
                 outputs.append((sequence.request, self._progress(sequence)))
                 if not sequence.pending:  # A warm-up whose prompt is already in the cache.
                     outputs.append(self._end(sequence, "stop"))
@@ -242,16 +248,16 @@ class Scheduler:
             self._background.appendleft(sequence)
 
     def _start(self, sequence: Sequence, idle: list[Slot]) -> None:
+        if sequence.sampler is None and sequence.request.max_new_tokens:
+            seed = sequence.request.seed + sequence.reply
+            sequence.sampler = sampling.make_sampler(self._model, sequence.request, seed, self.max_seq)
+            sequence.sampler.read(sequence.request.tokens)
         busy = [s.slot for s in self.running if s.slot]
         # The last token is evaluated again, because sampling needs its logits; and the one before
         # it, because a row evaluated alone can round differently.
         wanted = sequence.tokens[:-2] if sequence.request.max_new_tokens else sequence.tokens
         slot, kept = self._admission.place(wanted, sequence.request.adapter_key, idle, busy)
         sequence.admitted(slot, kept)
-        if sequence.sampler is None and sequence.request.max_new_tokens:
-            seed = sequence.request.seed + sequence.reply
-            sequence.sampler = sampling.make_sampler(self._model, sequence.request, seed, self.max_seq)
-            sequence.sampler.read(sequence.request.tokens)
         self.running.append(sequence)
 
     def _key_of_step(self) -> str:

@@ -65,7 +65,7 @@ class Sequence:
         self._text = TextStream(self._visible_piece, request.stop + request.role_stops)
         forced = request.forced
         self.forced: deque[int] | None = None if forced is None else deque(forced)
-        self._override: deque[int] = deque()
+        self._override: deque[int] = deque(request.prefix)
         self._meter = ThoughtMeter(request.thought) if request.thought else None
         if self._meter and request.thought and request.thought.limit == 0 and request.thought.open:
             self._override.extend(request.thought.closer)
