@@ -66,6 +66,7 @@ def oddities(info: GGUFInfo) -> tuple[str, ...]:
         (_has_odd_state, "its recurrent state has a size of zero"),
         (_has_odd_heads, "its attention heads do not divide evenly"),
         (_has_odd_positions, "its rotary dimensions do not fit its heads"),
+        (_has_odd_window, "its sliding window does not fit its layers"),
         (_has_odd_epsilon, "its normalisation constant is no small number"),
         (_has_odd_experts, "it groups experts it does not have"),
         (_has_odd_outputs, "its last layers do not fit its shape"),
@@ -135,6 +136,9 @@ def _has_odd_heads(info: GGUFInfo) -> bool:
             return True
         if info.architecture in ENCODERS and layer.n_head * layer.key_length != info.n_embd:
             return True
+    lengths = (f"{info.architecture}.attention.{name}" for name in ("key_length", "value_length"))
+    if any(key in info.metadata and not number(info.metadata, key) for key in lengths):
+        return True
     # Only encoders are built to look ahead; others keep a memory that does not allow it.
     looks_ahead = info.metadata.get(f"{info.architecture}.attention.causal") is False
     return looks_ahead and info.architecture not in ENCODERS
@@ -148,6 +152,16 @@ def _has_odd_positions(info: GGUFInfo) -> bool:
     longest = max((layer.key_length for layer in info.layers if layer.n_head_kv), default=n_rotated)
     # With zero of them one architecture never comes back from its first token.
     return n_rotated == 0 or n_rotated % 2 == 1 or n_rotated > longest
+
+
+def _has_odd_window(info: GGUFInfo) -> bool:
+    key = f"{info.architecture}.attention.sliding_window_pattern"
+    array = info.arrays.get(key)
+    if array and array.length != info.n_layer:
+        return True
+    return (
+        key in info.metadata and info.sliding_window > 0 and not any(layer.windowed for layer in info.layers)
+    )
 
 
 def _has_odd_epsilon(info: GGUFInfo) -> bool:
