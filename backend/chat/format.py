@@ -17,6 +17,7 @@ PLACEHOLDERS = NAME + ID + INDEX + KEY + TYPE
 
 CallKind = Literal["json", "tagjson", "tagged"]
 Nesting = Literal["json", "python", "custom", "tree"]
+ThoughtState = Literal["open", "closed", "none"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class Thought:
     """The exact text between the assistant's header and a thought, blanks included."""
     raw_end: str = ""
     """The exact text between a thought and what follows, blanks included."""
+    keeps_start: bool = False
+    """Whether the start is words of the thought itself, which the prompt puts into its mouth."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,8 @@ class ChatFormat:
     """The `tool_call_format` of the model API: one of the six names, or an extension name."""
     header: str = ""
     """Text between the user's turn and the reply that every generation prompt ends with."""
+    result_header: str = ""
+    """The same behind a tool result, where it differs."""
     thought: Thought | None = None
     content_start: str = ""
     content_end: str = ""
@@ -165,6 +170,18 @@ class ChatFormat:
     channels: bool = False
     notes: tuple[str, ...] = ()
     """How fields that no probe showed were found; for `/doctor`."""
+
+
+def thought_state(chat_format: ChatFormat, prime: str) -> ThoughtState:
+    """Whether `prime`, the prompt's part behind the header, leaves a thought open, closes it, or
+    says nothing of it."""
+    if chat_format.thought is None:
+        return "none"
+    start, end = chat_format.thought.start.strip(), chat_format.thought.end.strip()
+    opened, closed = prime.rfind(start) if start else -1, prime.rfind(end)
+    if opened > closed:
+        return "open"
+    return "closed" if closed >= 0 else "none"
 
 
 _TAG = re.compile(r"<[^<>]+>|\[/?[A-Z_]{2,}\]")

@@ -1,24 +1,64 @@
-"""The door of the chat room: a chat template, what it can do, and how it renders a conversation."""
+"""The door of the chat room: a chat template, what it can do, how it renders a conversation and
+how a reply to it is read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Literal
 
-from backend.chat.adapt import MEDIA_MARKER, MessageRules, adapt, described, envelopes, normalize, text_of
-from backend.chat.probe import Probe
+from backend.chat.adapt import MEDIA_MARKER, MessageRules, envelopes
+from backend.chat.format import ChatFormat
+from backend.chat.harmony import HarmonyParser
+from backend.chat.learn import learn
+from backend.chat.parser import ParsedReply, ReplyParser
+from backend.chat.probe import NAME_1, TOOLS, Probe, user
+from backend.chat.prompt import PromptRequest, build
+from backend.chat.registry import GENERIC, complete
 from backend.chat.renderer import Renderer
 from backend.chat.rules import message_rules
-from backend.chat.sentinel import Sentinel
-from backend.types import EFFORT_LEVELS, Message, TemplateError
+from backend.chat.switches import Switches, find_switches
+from backend.types import Grammar, Message, ReasoningFormat, ReasoningMode
+
+
+@dataclass(frozen=True)
+class Learned:
+    """All that probing a template told."""
+
+    format: ChatFormat
+    rules: MessageRules
+    switches: Switches
+    renders_tools: bool
+
+
+@lru_cache(maxsize=64)
+def _compiled(source: str, bos_token: str, eos_token: str, name: str) -> Renderer:
+    return Renderer(source, bos_token=bos_token, eos_token=eos_token, name=name)
+
+
+@lru_cache(maxsize=64)
+def _learned(renderer: Renderer, vocabulary: frozenset[str]) -> Learned:
+    """Probe a template once; what hits a limit is learned as a format without any marks."""
+    probe = Probe(renderer)
+    learned = learn(probe)
+    whole = complete(learned, renderer.source, renderer.name, vocabulary)
+    switches = find_switches(probe, whole)
+    probe.variables = dict(switches.on)
+    rules = message_rules(probe)
+    probe.variables = {}
+    shown = probe.render([user()], TOOLS, opened=True)
+    return Learned(whole, rules, switches, shown is not None and NAME_1 in shown)
 
 
 class ChatTemplate:
-    """One model's chat template, compiled.
+    """One model's chat template, compiled and learned.
 
     `bos_token` and `eos_token` are the texts the template prints for them; `name` names the
-    template in errors. Raises TemplateError when the source does not compile. Thread-safe.
+    template in errors, and a few families by it; `special_tokens` are the control-token texts of
+    the vocabulary, evidence for families whose template does not show their calls.
+    `tool_call_format="generic"` asks for JSON calls described in the system turn where the template
+    has no syntax of its own. Raises TemplateError when the source does not compile. Thread-safe.
     """
 
     def __init__(
@@ -29,15 +69,95 @@ class ChatTemplate:
         name: str = "",
         *,
         tool_call_format: str | None = None,
+        special_tokens: Sequence[str] = (),
     ) -> None:
+        if tool_call_format not in (None, "generic"):
+            raise ValueError(f"tool_call_format can only be 'generic' or left out, not {tool_call_format!r}")
         self.source = source
-        self._renderer = Renderer(source, bos_token=bos_token, eos_token=eos_token, name=name)
-        self._forced_format = tool_call_format
+        self._renderer = _compiled(source, bos_token, eos_token, name)
+        self._learned = _learned(self._renderer, frozenset(special_tokens))
+        self.format: ChatFormat = self._learned.format
+        """How replies are written."""
+        if tool_call_format == "generic" and self.format.calls is None:
+            self.format = replace(self.format, calls=GENERIC)
 
-    @cached_property
+    # ---- what it can do --------------------------------------------------------------------
+
+    @property
+    def reasoning_mode(self) -> ReasoningMode:
+        """How thinking is switched: never, always, toggleable, opt_in or adaptive."""
+        return self._learned.switches.mode
+
+    @property
+    def supports_tools(self) -> bool:
+        """Whether calls can be read: the template shows a syntax, or generic calls were asked for."""
+        return self.format.calls is not None
+
+    @property
+    def renders_tools(self) -> bool:
+        """Whether offered tools appear in the prompt by the template's own doing."""
+        return self._learned.renders_tools
+
+    @property
+    def tool_call_format(self) -> str:
+        """The name of the call syntax."""
+        return self.format.name
+
+    @property
+    def switches(self) -> Switches:
+        """The variables that switch thinking."""
+        return self._learned.switches
+
+    @property
     def rules(self) -> MessageRules:
         """What the template accepts in a conversation."""
-        return message_rules(Probe(self._renderer))
+        return self._learned.rules
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How uncertain parts of the format were found."""
+        fault = self._renderer.fault
+        return (*self.format.notes, *((str(fault),) if fault else ()))
+
+    @property
+    def thought_end(self) -> str:
+        """The text that closes a thought, for an engine that ends one; empty without thoughts."""
+        thought = self.format.thought
+        return (thought.raw_end or thought.end) if thought else ""
+
+    @property
+    def call_triggers(self) -> tuple[str, ...]:
+        """Texts that open calls, for a lazy grammar; () when only a reply's start can."""
+        return self.format.calls.grammar_triggers if self.format.calls else ()
+
+    @property
+    def marker_texts(self) -> tuple[str, ...]:
+        """Marker texts of the format. A token whose text is in one of them must be detokenized as
+        text although it is a control token, or the parser cannot see it."""
+        found, calls = self.format, self.format.calls
+        texts = [found.content_start, found.content_end, *found.skipped]
+        if found.thought:
+            texts += [found.thought.start, found.thought.end]
+        if found.channels:
+            texts += ["<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>", "<|call|>"]
+        if calls:
+            texts += [
+                calls.section_start, calls.section_end, calls.call_start, calls.call_end, calls.separator,
+                calls.middle, calls.head_end, calls.argument_start, calls.value_start, calls.argument_end,
+                *calls.quote,
+            ]  # fmt: skip
+        return tuple(dict.fromkeys(text for text in texts if text.strip()))
+
+    @property
+    def stop_texts(self) -> tuple[str, ...]:
+        """Texts that end the assistant's turn where the vocabulary has no token for it."""
+        return self.format.end_of_turn
+
+    def opens_thought(self, prompt: str) -> bool:
+        """Whether a reply to the rendered `prompt` begins inside a thought."""
+        return self.parser(prompt=prompt).in_thought
+
+    # ---- rendering -------------------------------------------------------------------------
 
     def render(
         self,
@@ -45,12 +165,13 @@ class ChatTemplate:
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
         add_generation_prompt: bool = True,
-        continue_final_message: bool = False,
+        continue_final_message: bool | Literal["content", "reasoning"] = False,
         enable_thinking: bool | None = None,
         reasoning_effort: str | None = None,
         **variables: Any,
     ) -> str:
-        """The prompt. With `continue_final_message` it ends inside the last, assistant's, message.
+        """The prompt. With `continue_final_message` it ends inside the last, assistant's, message:
+        in its text, or in its thought when it has no text (or as named).
 
         Raises TemplateError when the template refuses the conversation, ValueError for a message,
         tool, switch or effort level that cannot be. The caller's objects are not changed.
@@ -69,7 +190,7 @@ class ChatTemplate:
         special_tokens: Sequence[str],
         tools: Sequence[Mapping[str, Any]] | None = None,
         add_generation_prompt: bool = True,
-        continue_final_message: bool = False,
+        continue_final_message: bool | Literal["content", "reasoning"] = False,
         enable_thinking: bool | None = None,
         reasoning_effort: str | None = None,
         media_marker: str = MEDIA_MARKER,
@@ -82,65 +203,72 @@ class ChatTemplate:
         without such text there is one piece. Pass the media marker as one of `special_tokens` and
         a typed marker stays text. One BOS may stand at the very start; add no other.
         """
-        return _render(
-            self, messages, special_tokens, tools, add_generation_prompt, continue_final_message,
-            self._variables(enable_thinking, reasoning_effort, variables), media_marker,
+        request = PromptRequest(
+            messages=messages,
+            tools=envelopes(tools),
+            opened=add_generation_prompt,
+            continued=continue_final_message,
+            variables={**self.switches.variables(enable_thinking, reasoning_effort), **variables},
+            special_tokens=special_tokens,
+            media_marker=media_marker,
+        )
+        return build(self._renderer, self.rules, self.format, self.renders_tools, request)
+
+    # ---- reading replies -------------------------------------------------------------------
+
+    def parser(
+        self,
+        *,
+        prompt: str,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        tool_choice: str | Mapping[str, Any] | None = "auto",
+        parallel_tool_calls: bool = True,
+        reasoning_format: ReasoningFormat | str | None = "auto",
+        json_schema: Mapping[str, Any] | None = None,
+    ) -> ReplyParser:
+        """A parser of the reply that continues the rendered `prompt`."""
+        offered = [] if tool_choice == "none" else envelopes(tools)
+        kind = HarmonyParser if self.format.channels else ReplyParser
+        return kind(
+            self.format,
+            prime=self._prime(prompt),
+            tools=offered,
+            reasoning_format="none" if reasoning_format == "none" else "auto",
+            fenced=json_schema is not None,
+        )
+
+    def parse(self, text: str, *, prompt: str, **options: Any) -> ParsedReply:
+        """The reply `text` taken apart; `options` are those of `parser`."""
+        parser = self.parser(prompt=prompt, **options)
+        parser.feed(text)
+        return parser.finish()
+
+    def _prime(self, prompt: str) -> str:
+        """What `prompt` already holds of the reply: all behind the last assistant's header."""
+        found = -1
+        for header in (self.format.header, self.format.result_header):
+            for form in (header, header.strip()):
+                at = prompt.rfind(form) if form.strip() else -1
+                if at >= 0:
+                    found = max(found, at + len(form))
+                    break
+        return prompt[found:] if found >= 0 else ""
+
+    # ---- constrained calls -----------------------------------------------------------------
+
+    def grammar(
+        self,
+        tools: Sequence[Mapping[str, Any]] | None,
+        *,
+        tool_choice: str | Mapping[str, Any] | None = "auto",
+        parallel_tool_calls: bool = True,
+        json_schema: Mapping[str, Any] | None = None,
+    ) -> Grammar | None:
+        """The grammar that binds a reply to the tools' schemas, or to `json_schema`; None when
+        nothing binds it."""
+        from backend.chat.grammar import tool_grammar
+
+        return tool_grammar(
+            self.format, envelopes(tools), tool_choice=tool_choice or "auto", parallel_tool_calls=parallel_tool_calls,
+            json_schema=json_schema, prime=self._prime(prompt),
         )  # fmt: skip
-
-    def _variables(
-        self, enable_thinking: bool | None, reasoning_effort: str | None, variables: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        values = dict(variables)
-        if reasoning_effort is not None and reasoning_effort not in EFFORT_LEVELS:
-            raise ValueError(
-                f"reasoning_effort must be one of {', '.join(EFFORT_LEVELS)}, not {reasoning_effort!r}"
-            )
-        if enable_thinking is not None:
-            values |= {"enable_thinking": enable_thinking, "thinking": enable_thinking}
-        if reasoning_effort is not None:
-            values["reasoning_effort"] = reasoning_effort
-        return values
-
-
-def _render(
-    template: ChatTemplate,
-    messages: Sequence[Message],
-    special_tokens: Sequence[str],
-    tools: Sequence[Mapping[str, Any]] | None,
-    add_generation_prompt: bool,
-    continue_final_message: bool,
-    variables: Mapping[str, Any],
-    media_marker: str,
-) -> list[str]:
-    wrapped = envelopes(tools)
-    sentinel = Sentinel([messages, wrapped], special_tokens)
-    turns = normalize(messages, media_marker=sentinel.media)
-    if continue_final_message:
-        if not turns or turns[-1]["role"] != "assistant":
-            raise ValueError("continue_final_message needs an assistant message at the end to continue")
-        turns[-1]["content"] += sentinel.end
-        add_generation_prompt = False
-    turns, wrapped = sentinel.guard(turns), sentinel.guard(wrapped)
-    renderer = template._renderer  # pyright: ignore[reportPrivateUsage]
-    adapted = adapt(turns, template.rules)
-    try:
-        text = renderer.render(
-            adapted, wrapped, add_generation_prompt=add_generation_prompt, variables=variables
-        )
-    except TemplateError:
-        if not wrapped:
-            raise
-        text = renderer.render(
-            adapted, described(wrapped), add_generation_prompt=add_generation_prompt, variables=variables
-        )
-    if continue_final_message:
-        if sentinel.end not in text:
-            raise TemplateError(f"The chat template {renderer.name} does not print the message to continue.")
-        text = text[: text.rindex(sentinel.end)]
-    return sentinel.cut(text, media_marker)
-
-
-def conversation_text(messages: Sequence[Message]) -> str:
-    """A conversation for a model without a template: "role: content" lines, the assistant's opened."""
-    lines = [f"{turn['role']}: {text_of(turn.get('content'))}" for turn in messages]
-    return "\n".join([*lines, "assistant:"])

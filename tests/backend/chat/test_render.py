@@ -50,7 +50,7 @@ def test_every_published_template_renders_a_greeting_and_a_conversation_with_cal
         assert "Thanks" in text and "Cancelled" in text
         assert text.count("Be brief.") == 1
         assert "Snow" in text
-        if template.rules.prints_calls:
+        if template.rules.prints_calls or template.supports_tools:
             assert "Rome" in text and "Oslo" in text
     assert turns == CONVERSATION and tools == [ENVELOPE]
     assert template.render(turns, tools=[TOOL]) == template.render(turns, tools=tools)

@@ -1,0 +1,119 @@
+"""Reads harmony replies: messages with a channel and a recipient between control tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any
+
+from backend.chat.calls import OpenCall, is_json
+from backend.chat.format import ChatFormat
+from backend.chat.parser import ReplyParser
+from backend.chat.stream import Mark, Marks
+from backend.types import ReasoningFormat
+
+_MESSAGE = "<|message|>"
+_START = "<|start|>"
+_ENDS = ("<|end|>", "<|call|>", "<|return|>", _START)
+_RECIPIENT = re.compile(r"to=([^\s<]+)")
+_CHANNEL = re.compile(r"<\|channel\|>(\w+)")
+_FUNCTIONS = "functions."
+_ANYBODY = frozenset({"assistant", "user", "all"})
+
+
+class HarmonyParser(ReplyParser):
+    """The parser of the harmony format: the last channel of a header counts, a recipient may stand
+    in the role or the channel, and a broken header is dropped with its message."""
+
+    def __init__(
+        self,
+        chat_format: ChatFormat,
+        *,
+        prime: str = "",
+        tools: Sequence[Mapping[str, Any]] = (),
+        reasoning_format: ReasoningFormat = "auto",
+        fenced: bool = False,
+    ) -> None:
+        self._heads = Marks([Mark(_MESSAGE), *map(Mark, _ENDS)])
+        self._ends = Marks([Mark(end) for end in _ENDS])
+        super().__init__(
+            chat_format, prime=prime, tools=tools, reasoning_format=reasoning_format, fenced=fenced
+        )
+
+    def _read(self) -> Generator[None, None, None]:
+        while not (self.stream.final and self.stream.ended):
+            head = yield from self._head()
+            if head is not None:
+                yield from self._message(head)
+
+    def _head(self) -> Generator[None, None, str | None]:
+        """The header in front of a message's body; None when it has none and is dropped."""
+        stream = self.stream
+        head = ""
+        while True:
+            at, found = self._heads.find(stream.text, stream.pos, stream.final)
+            head += stream.take(at)
+            if found is None:
+                if stream.final:
+                    stream.pos = len(stream.text)
+                    return None
+                yield
+                continue
+            mark = self._heads.marks[found[0]]
+            stream.pos = found[1].end
+            if mark.text == _MESSAGE:
+                return head
+            if mark.text == _START:
+                head = ""
+            elif head.strip():
+                return None
+
+    def _message(self, head: str) -> Generator[None, None, None]:
+        recipients = _RECIPIENT.findall(head)
+        channels = _CHANNEL.findall(head)
+        channel = channels[-1] if channels else "final"
+        named = [each.removeprefix(_FUNCTIONS) for each in recipients if each.startswith(_FUNCTIONS)]
+        offered = next((name for name in named if name in self.sink.schemas), None)
+        if offered is not None:
+            yield from self._call(offered)
+        elif recipients and recipients[-1] not in _ANYBODY:
+            yield from self._body(lambda _text: None)
+        elif channel == "analysis":
+            self.reply.open_thought(head.removeprefix("assistant").lstrip() + _MESSAGE)
+            end = yield from self._body(self.reply.thought)
+            if end:
+                self.reply.close_thought("" if end == _START else end)
+        else:
+            self.reply.open_wrapper()
+            yield from self._body(self.reply.text)
+
+    def _call(self, name: str) -> Generator[None, None, None]:
+        call = OpenCall(self.sink, name)
+        call.tell()
+        self._tell_calls(len(self.sink.pieces) - 1)
+
+        def write(text: str) -> None:
+            told = len(self.sink.pieces)
+            call.write(text)
+            self._tell_calls(told)
+
+        end = yield from self._body(write)
+        if not end and not is_json(call.text):
+            self.sink.incomplete = True
+            call.fault = "the reply ended before the call was complete"
+        call.close()
+
+    def _body(self, tell: Callable[[str], None]) -> Generator[None, None, str]:
+        """Tell the body as it arrives; the marker that ended it, empty at the end of the reply."""
+        stream = self.stream
+        while True:
+            at, found = self._ends.find(stream.text, stream.pos, stream.final)
+            tell(stream.take(at))
+            if found is not None:
+                mark = self._ends.marks[found[0]]
+                if mark.text == _START:
+                    return mark.text
+                return stream.take(found[1].end)
+            if stream.final:
+                return ""
+            yield
