@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import stat
 from pathlib import Path
 
 from backend.gguf import GGUFInfo, first_part, read_gguf
@@ -31,13 +33,20 @@ def find_model(source: str | os.PathLike[str] | None = None) -> Path:
     """
     if source is None:
         return _default_model()
-    path = Path(source).expanduser()
-    if path.is_dir():
-        return _only_model_in(path)
-    if path.exists() or path.is_symlink():
-        whole = first_part(path)
-        return whole if whole.exists() else path
     name = os.fspath(source)
+    if not name.strip():
+        raise ModelLoadError(
+            "The name of the model is empty.",
+            cause="not_found",
+            remedy="Name a .gguf file, a directory or a model of `fireside models list`.",
+        )
+    path = _expanded(name)
+    mode = _mode(path)
+    if stat.S_ISDIR(mode):
+        return _only_model_in(path)
+    if mode:
+        whole = first_part(path)
+        return whole if _mode(whole) else path
     if not isinstance(source, str) or _is_path(name):
         raise ModelLoadError(
             f"{shown(path, 300)} does not exist.",
@@ -48,7 +57,7 @@ def find_model(source: str | os.PathLike[str] | None = None) -> Path:
 
 
 def check_file(path: Path) -> GGUFInfo:
-    """What is in the model at `path`, once it is safe to hand to llama.cpp.
+    """What is in the model at `path`, without its tokens, once it is safe to hand to llama.cpp.
 
     Raises ModelLoadError for everything that is not a whole, sane model. A file with unusual
     metadata is tried in a child process first, which costs some 100 ms.
@@ -60,7 +69,7 @@ def check_file(path: Path) -> GGUFInfo:
 
         if failure := probe(path):
             raise failure
-    return info
+    return dataclasses.replace(info, tokens=(), token_types=b"")
 
 
 def refusal(path: Path, log: str) -> ModelLoadError:
@@ -84,6 +93,21 @@ def refusal(path: Path, log: str) -> ModelLoadError:
     return ModelLoadError(
         f"{where} was refused by llama.cpp: {reason}.", cause="bad_metadata", remedy=DOWNLOAD_AGAIN
     )
+
+
+def _expanded(name: str) -> Path:
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:  # A tilde without a home behind it.
+        return Path(name)
+
+
+def _mode(path: Path) -> int:
+    """What `path` is, as `stat` tells it; 0 where nothing can be there."""
+    try:
+        return path.stat().st_mode
+    except (OSError, ValueError):
+        return stat.S_IFLNK if os.path.islink(path) else 0
 
 
 def _is_path(name: str) -> bool:

@@ -79,6 +79,19 @@ def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:
         assert "does not exist" in str(not_found(source))
 
 
+@pytest.mark.parametrize("source", ["", "  ", "x" * 5000, "a\0b", "~no-such-user-here", "🙂"])
+def test_senseless_names_are_not_found(source: str) -> None:
+    assert str(not_found(source)).isprintable()
+
+
+def test_a_link_that_leads_nowhere_is_told_when_it_is_opened(tmp_path: Path) -> None:
+    link = tmp_path / "loop.gguf"
+    link.symlink_to(link)
+    assert find_model(link) == link
+    with pytest.raises(ModelLoadError, match="cannot be opened"):
+        check_file(link)
+
+
 def test_a_name_means_a_file_of_the_own_folder(tiny_llama: Path) -> None:
     path = own("Qwen3-0.6B-Q4_K_M.gguf", tiny_llama)
     own("other.gguf", tiny_llama)
@@ -165,7 +178,9 @@ def test_finding_a_model_imports_neither_the_starter_nor_llama_cpp() -> None:
 
 def test_a_good_file_is_checked_without_a_child(tiny_llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("backend.probe.probe", lambda path: pytest.fail("a child was started"))
-    assert check_file(tiny_llama).architecture == "llama"
+    info = check_file(tiny_llama)
+    assert info.architecture == "llama"
+    assert info.tokens == ()
 
 
 def tiny_with(folder: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> Path:
