@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from backend import native
+from backend.binding import FormatBinding
 from backend.chat import ChatTemplate
 from backend.engine.params import EngineParams
 from backend.engine.sampling import eog_tokens
@@ -142,7 +143,13 @@ class ModelHandle:
             eos_token=self.model.token_text(self.model.eos),
             name=self.info.name or self.info.path.name,
             tool_call_format=self.options.tool_call_format,
+            special_tokens=self.tokenizer.special_texts,
         )
+
+    @cached_property
+    def binding(self) -> FormatBinding:
+        """The template tied to the vocabulary."""
+        return FormatBinding(self.template, self.model, self.tokenizer)
 
     @cached_property
     def eog_tokens(self) -> tuple[int, ...]:

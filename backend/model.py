@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from backend.batch import Batch
+from backend.chat import ChatTemplate
 from backend.chat_engine import Request, Tool
 from backend.chat_session import ChatSession
 from backend.handle import MOST_SLOTS, ModelHandle, check_options, open_model
@@ -178,7 +179,7 @@ class GenerativeModel:
     @property
     def reasoning_mode(self) -> ReasoningMode:
         """Whether and when the template lets the model think (16 to 20)."""
-        return "never"
+        return self._template.reasoning_mode if self._template else "never"
 
     @property
     def supports_thinking(self) -> bool:
@@ -188,17 +189,17 @@ class GenerativeModel:
     @property
     def supports_tools(self) -> bool:
         """Whether calls of this template can be read (22, 23)."""
-        return False
+        return self._template is not None and self._template.supports_tools
 
     @property
     def tool_call_format(self) -> str:
         """The name of the syntax of its calls (24)."""
-        return "generic"
+        return self._template.tool_call_format if self._template else "generic"
 
     @property
     def template_renders_tools(self) -> bool:
         """Whether the template prints offered tools by itself (25)."""
-        return False
+        return self._template is not None and self._template.renders_tools
 
     @property
     def card(self) -> ChatCard:
@@ -352,6 +353,7 @@ class GenerativeModel:
 
     def chat_session(self, **options: Any) -> ChatSession:
         """A conversation on this model that keeps its own history (74)."""
+        self._check_open()
         return ChatSession(self, **options)
 
     # ---- text ------------------------------------------------------------------------------
@@ -440,17 +442,28 @@ class GenerativeModel:
         return self._running()
 
     @property
-    def _prompts(self) -> PromptBuilder:
-        return PromptBuilder(self.tokenizer, lambda: self._handle.template, self.max_seq)
+    def _template(self) -> ChatTemplate | None:
+        return self._handle.template
 
-    def _running(self) -> Pipeline:
+    def shared_pipeline(self) -> Pipeline:
+        """The same for a session, which may outlive `close()`."""
         with self._lock:
-            if self._closed:
-                raise ValueError("the model is closed")
             if self._pipeline is None:
                 self._pipeline = self._handle.pipeline()
                 self._pipeline.observe(self._observer)
             return self._pipeline
+
+    @property
+    def _prompts(self) -> PromptBuilder:
+        return PromptBuilder(self.tokenizer, lambda: self._handle.template, self.max_seq)
+
+    def _running(self) -> Pipeline:
+        self._check_open()
+        return self.shared_pipeline()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ValueError("the model is closed")
 
     def _remember(self, outcome: ChatOutcome) -> None:
         self._report = outcome

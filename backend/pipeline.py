@@ -16,13 +16,10 @@ from backend.engine.request import Ended, EngineRequest
 from backend.engine.scheduler import Outputs
 from backend.handle import ModelHandle
 from backend.prompt import Prompt, PromptBuilder
-from backend.reply import Reply, ReplyParser, Sink
+from backend.reply import Reply, Sink
 from backend.types import EngineError, GenerationConfig, StageEvent, StageObserver
 
 logger = logging.getLogger("fireside")
-
-ROLE_STOPS = tuple(f"\n{role}:" for role in ("system", "user", "assistant", "tool"))
-"""What would open another speaker's line in a conversation without a template."""
 
 
 class Pipeline:
@@ -99,12 +96,14 @@ class Pipeline:
         try:
             config = self.handle.resolve(request.config)
             prompt = self.prompts.build(request, config)
-            parsers = [self._parser(request, config, prompt) for _ in range(request.n)]
-            engine_request = self._engine_request(request, config, prompt, show_specials)
-            reply.prepared(parsers, prompt, time.perf_counter() - began)
-            engine_request.submitted = began
+            parsers = [self.handle.binding.parser(request, config, prompt) for _ in range(request.n)]
+            engine_request = self._engine_request(request, config, prompt)
+            if show_specials:
+                engine_request.shown_specials = None
             if warm:
                 engine_request.max_new_tokens = 0
+            reply.prepared(parsers, prompt, time.perf_counter() - began)
+            engine_request.submitted = began
             self.engine.submit(engine_request)
             if reply.cancelled.is_set():
                 self.engine.cancel(reply.id)
@@ -112,13 +111,11 @@ class Pipeline:
             self._replies.pop(reply.id, None)
             reply.fail(err)
 
-    def _engine_request(
-        self, request: Request, config: GenerationConfig, prompt: Prompt, show_specials: bool
-    ) -> EngineRequest:
+    def _engine_request(self, request: Request, config: GenerationConfig, prompt: Prompt) -> EngineRequest:
+        binding, chats = self.handle.binding, request.messages is not None
         forced = request.forced
         if isinstance(forced, str):
             forced = self.handle.tokenizer.encode(forced, special=True)
-        template_less = request.messages is not None and self.handle.template is None
         return EngineRequest(
             tokens=prompt.tokens,
             config=config,
@@ -127,14 +124,13 @@ class Pipeline:
             id=request.id,
             n=request.n,
             stop=config.stop or (),
-            role_stops=ROLE_STOPS if template_less else (),
+            role_stops=binding.role_stops if chats else (),
             forced=None if forced is None else tuple(forced),
-            shown_specials=None if show_specials else frozenset(),
+            grammar=binding.grammar(request, config, prompt),
+            thought=binding.thought(request, config, prompt),
+            shown_specials=binding.shown_specials if chats else frozenset(),
             priority=request.priority,
         )
-
-    def _parser(self, request: Request, config: GenerationConfig, prompt: Prompt) -> ReplyParser | None:
-        return None
 
     # ---- delivering ------------------------------------------------------------------------
 

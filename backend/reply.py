@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
+import string
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from backend.chat_engine import Request
@@ -46,18 +48,20 @@ Delivery = Piece | Ids | Failed
 Sink = Callable[[list[Delivery]], None]
 
 
-class Message(Protocol):
-    """What a reply was, once it is complete."""
+class Parsed(Protocol):
+    """What a reply was, once it is complete; `pieces` are those that only its end released."""
 
     @property
     def tool_calls(self) -> Sequence[ToolCall]: ...
+    @property
+    def pieces(self) -> Sequence[TextPiece | ReasoningPiece | HeldPiece | ToolCallPiece]: ...
 
 
 class ReplyParser(Protocol):
     """Splits a reply's text into text, thought and calls, in increments of any size."""
 
     def feed(self, text: str) -> Sequence[TextPiece | ReasoningPiece | HeldPiece | ToolCallPiece]: ...
-    def finish(self) -> Message: ...
+    def finish(self) -> Parsed: ...
 
 
 class _Voice:
@@ -122,9 +126,11 @@ class _Voice:
         pieces: list[Piece] = []
         calls: tuple[ToolCall, ...] = ()
         if self._parser is not None:
-            tail: list[Piece] = []
-            calls = tuple(self._finish(tail))
-            pieces += self._collect(tail)
+            began = time.perf_counter()
+            parsed = self._parser.finish()
+            self.parse_s += time.perf_counter() - began
+            calls = tuple(map(_with_id, parsed.tool_calls))
+            pieces += self._collect(parsed.pieces)
         finish: Finish = "tool_calls" if calls and ended.finish == "stop" else ended.finish
         speed = (ended.new_tokens - 1) / ended.decode_s if ended.decode_s and ended.new_tokens > 1 else 0.0
         outcome = ChatOutcome(
@@ -149,14 +155,15 @@ class _Voice:
         )
         return [*pieces, *calls, outcome]
 
-    def _finish(self, tail: list[Piece]) -> Sequence[ToolCall]:
-        began = time.perf_counter()
-        parser = self._parser
-        assert parser is not None
-        message = parser.finish()
-        tail += getattr(parser, "last_pieces", [])
-        self.parse_s += time.perf_counter() - began
-        return message.tool_calls
+
+_ID_CHARACTERS = string.ascii_letters + string.digits
+
+
+def _with_id(call: ToolCall) -> ToolCall:
+    """The call with an id: its own, or nine letters and digits (what Mistral's templates demand)."""
+    if call.id:
+        return call
+    return replace(call, id="".join(secrets.choice(_ID_CHARACTERS) for _ in range(9)))
 
 
 class Reply:

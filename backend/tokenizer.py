@@ -64,7 +64,7 @@ class Tokenizer:
     @cached_property
     def special_texts(self) -> tuple[str, ...]:
         """Every control or user-defined token as text."""
-        pieces = (self._model.piece(token) for token in self._model.special_tokens())
+        pieces = (self._model.piece(token) for token in self._model.special_tokens)
         return tuple(piece.decode("utf-8", "replace") for piece in pieces)
 
     def encode_prompt(self, parts: Sequence[str]) -> list[int]:

@@ -460,6 +460,8 @@ class Grammar:
     text: str
     lazy: bool = False
     triggers: tuple[str, ...] = field(default=())
+    root: str = "root"
+    """The rule a reply begins with."""
 
 
 LIBRARY_DEFAULTS = GenerationConfig(temperature=0.8, top_k=40, top_p=0.95, min_p=0.05)

@@ -263,12 +263,13 @@ class ChatTemplate:
         tool_choice: str | Mapping[str, Any] | None = "auto",
         parallel_tool_calls: bool = True,
         json_schema: Mapping[str, Any] | None = None,
+        prompt: str = "",
     ) -> Grammar | None:
         """The grammar that binds a reply to the tools' schemas, or to `json_schema`; None when
-        nothing binds it."""
+        nothing binds it. `prompt` is the rendered text that the reply continues."""
         from backend.chat.grammar import tool_grammar
 
         return tool_grammar(
-            self.format, envelopes(tools), tool_choice=tool_choice or "auto", parallel_tool_calls=parallel_tool_calls,
-            json_schema=json_schema, prime=self._prime(prompt),
+            self.format, envelopes(tools), tool_choice=tool_choice or "auto",
+            parallel_tool_calls=parallel_tool_calls, json_schema=json_schema, prime=self._prime(prompt),
         )  # fmt: skip

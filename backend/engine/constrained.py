@@ -30,7 +30,7 @@ class ConstrainedSampler(Sampler):
         self._tail = b""
         self._triggers = [trigger.encode() for trigger in grammar.triggers]
         if not grammar.lazy:
-            self._bound = GrammarSampler(model, grammar.text)
+            self._bound = GrammarSampler(model, grammar.text, root_rule=grammar.root)
 
     def draw(self, context: Context, row: int) -> int:
         if self._bound is None:
@@ -89,7 +89,9 @@ class ConstrainedSampler(Sampler):
         while tokens and before + len(piece := self._model.piece(tokens[0])) <= start:
             before += len(piece)
             tokens.pop(0)
-        self._bound = GrammarSampler(self._model, self._grammar.text, skip=start - before)
+        self._bound = GrammarSampler(
+            self._model, self._grammar.text, root_rule=self._grammar.root, skip=start - before
+        )
         for token in tokens:
             self._bound.accept(token)
 
@@ -98,8 +100,3 @@ class ConstrainedSampler(Sampler):
         if self._bound:
             self._bound.close()
             self._bound = None
-
-
-def check_compiles(model: Model, grammar: str) -> None:
-    """Raise where llama.cpp refuses a grammar that reads well (left recursion)."""
-    GrammarSampler(model, grammar).close()

@@ -119,7 +119,7 @@ def _add_filters(chain: SamplerChain, config: GenerationConfig, seed: int) -> No
 
 def eog_tokens(model: Model) -> tuple[int, ...]:
     """Every token that ends a generation, in id order. Walks the vocabulary's special tokens."""
-    return tuple(token for token in model.special_tokens() if model.is_eog(token))
+    return tuple(token for token in model.special_tokens if model.is_eog(token))
 
 
 def logprob_row(model: Model, context: Context, row: int) -> Any:

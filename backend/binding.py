@@ -1,0 +1,117 @@
+"""What a model's chat format asks of the engine for one request: markers to show, a grammar, a budget
+for the thought, and the parser that reads the reply."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from backend.chat import ChatTemplate
+from backend.chat_engine import Request
+from backend.engine.gbnf import check_grammar
+from backend.engine.request import ThoughtBudget
+from backend.native import Model
+from backend.prompt import Prompt
+from backend.reply import ReplyParser
+from backend.tokenizer import Tokenizer
+from backend.types import GenerationConfig, Grammar
+
+EFFORT_BUDGETS = {"minimal": 128, "low": 512, "medium": 2048, "high": 8192, "xhigh": 16384}
+"""Tokens of thought for an effort level, on a template that knows no levels; `max` has no limit."""
+_ROLE_STOPS = tuple(f"\n{role}:" for role in ("system", "user", "assistant", "tool"))
+"""What would open another speaker's line in a conversation without a template."""
+
+
+class FormatBinding:
+    """Ties one template (None: a model without one) to one vocabulary."""
+
+    def __init__(self, template: ChatTemplate | None, model: Model, tokenizer: Tokenizer) -> None:
+        self._template = template
+        self._model = model
+        self._tokenizer = tokenizer
+
+    @cached_property
+    def shown_specials(self) -> frozenset[int]:
+        """Control tokens that belong to the format's markers, so the parser must see them as text."""
+        if self._template is None:
+            return frozenset()
+        markers = "\n".join((*self._template.marker_texts, *self.role_stops))
+        return frozenset(
+            token
+            for token in self._model.special_tokens
+            if (text := self._model.piece(token).decode("utf-8", "replace").strip()) and text in markers
+        )
+
+    @cached_property
+    def role_stops(self) -> tuple[str, ...]:
+        """Texts that end a turn where the vocabulary marks no token for it."""
+        if self._template is None:
+            return _ROLE_STOPS
+        stops: list[str] = []
+        for text in map(str.strip, self._template.stop_texts):
+            first = (self._tokenizer.encode(text, special=True) or [-1])[0]
+            if first >= 0 and self._model.is_control(first) and not self._model.is_eog(first):
+                stops.append(text)
+        return tuple(stops)
+
+    def parser(self, request: Request, config: GenerationConfig, prompt: Prompt) -> ReplyParser | None:
+        """Reads the reply to a conversation; None for raw text."""
+        if request.messages is None or self._template is None:
+            return None
+        return self._template.parser(
+            prompt=prompt.text,
+            tools=list(request.tools),
+            tool_choice=config.tool_choice or "auto",
+            parallel_tool_calls=config.parallel_tool_calls is not False,
+            reasoning_format=config.reasoning_format or "auto",
+            json_schema=config.json_schema,
+        )
+
+    def grammar(self, request: Request, config: GenerationConfig, prompt: Prompt) -> Grammar | None:
+        """What binds the reply. ValueError for a grammar or a schema that cannot be."""
+        if config.grammar is not None:
+            check_grammar(config.grammar)
+            return self._after_thought(config.grammar, request, prompt)
+        if self._template is None or request.messages is None:
+            if config.json_schema is None:
+                return None
+            from backend.chat.schema import schema_grammar
+
+            return Grammar(schema_grammar(config.json_schema).text)
+        if config.json_schema is None and not request.tools:
+            return None
+        return self._template.grammar(
+            list(request.tools),
+            tool_choice=config.tool_choice or "auto",
+            parallel_tool_calls=config.parallel_tool_calls is not False,
+            json_schema=config.json_schema,
+            prompt=prompt.text,
+        )
+
+    def _after_thought(self, grammar: str, request: Request, prompt: Prompt) -> Grammar:
+        """A person's grammar binds the answer: it sleeps while the prompt leaves a thought open."""
+        template = self._template
+        if template is None or request.messages is None or not template.opens_thought(prompt.text):
+            return Grammar(grammar)
+        closer = template.thought_end.strip()
+        quoted = closer.replace("\\", "\\\\").replace('"', '\\"')
+        wrapped = f'thought-then-answer ::= "{quoted}" [ \\t\\n]* root\n{grammar}'
+        return Grammar(wrapped, lazy=True, triggers=(closer,), root="thought-then-answer")
+
+    def thought(self, request: Request, config: GenerationConfig, prompt: Prompt) -> ThoughtBudget | None:
+        """How long the model may think."""
+        template = self._template
+        if template is None or request.messages is None or template.format.thought is None:
+            return None
+        limit = config.reasoning_budget
+        if limit is None and not template.switches.levels:
+            limit = EFFORT_BUDGETS.get(config.reasoning_effort or "")
+        if limit is None:
+            return None
+        marks = template.format.thought
+        return ThoughtBudget(
+            limit=limit,
+            opener=marks.start.strip(),
+            closer_text=marks.end.strip(),
+            closer=tuple(self._tokenizer.encode(template.thought_end, special=True)),
+            open=template.opens_thought(prompt.text),
+        )
