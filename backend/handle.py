@@ -17,7 +17,7 @@ from backend.chat import ChatTemplate
 from backend.engine.params import EngineParams
 from backend.engine.sampling import eog_tokens
 from backend.gguf import GGUFInfo
-from backend.loading import check_file, find_model
+from backend.loading import check_file, find_model, refusal
 from backend.memory import host_free_bytes
 from backend.plan import Demand, DeviceMemory, Plan, make_plan
 from backend.tokenizer import Tokenizer
@@ -297,28 +297,10 @@ def _load_weights(
         raise ModelLoadError(
             f"Loading {info.path.name} was cancelled.", cause="cancelled", remedy="Load it again when wanted."
         )
-    log = native.log.tail(6)
-    if any(
-        word in log for word in ("out of memory", "unable to allocate", "failed to allocate", "bad_alloc")
-    ):
+    failure = refusal(info.path, native.log.tail(20))
+    if failure.cause == "out_of_memory":
         return None
-    if "unknown model architecture" in log:
-        raise ModelLoadError(
-            f"{info.path.name} is a {info.architecture!r} model, which this llama.cpp does not know.",
-            cause="unsupported_arch",
-            remedy=f"Update llama-cpp-python: {native.INSTALL_LINE} --upgrade",
-        )
-    raise ModelLoadError(
-        f"llama.cpp refused {info.path.name}: {_last_reason(log)}",
-        cause="bad_metadata",
-        remedy="Download the file again, or try another quantization of this model.",
-    )
-
-
-def _last_reason(log: str) -> str:
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    errors = [line for line in lines if "error" in line.lower()] or lines
-    return errors[-1][:300] if errors else "it gave no reason."
+    raise failure
 
 
 def _context_fails(model: native.Model, plan: Plan, options: LoadOptions) -> bool:
