@@ -13,7 +13,7 @@ import threading
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from app.config import Settings
 from app.exits import ExitCode, Failure, explain, usage
@@ -89,8 +89,10 @@ def loaded(settings: Settings, interruption: Interruption, *, slots: int) -> Gen
     named = settings.values.get("model")
     # Left to the backend, so that its errors name the variable.
     source = None if named is None or named.origin == "FIRESIDE_MODEL" else named.value
-    options = {"slots": slots, **settings.load_options()}
+    options: dict[str, Any] = {"slots": slots, **settings.load_options()}
     with interruption.noted(), LoadProgress(lambda: interruption.pending is None) as progress:
+        if assistant := options.get("assistant_model"):
+            options["assistant_model"] = load(assistant, progress=progress)
         model = load(source, progress=progress, **options)
     try:
         if is_terminal(sys.stderr):

@@ -141,9 +141,9 @@ class TextSink:
 
     def _write(self, text: str) -> None:
         if text:
+            self._last = text[-1]  # first: a signal may end this method right after the write
             self._out.write(sanitize(text) if self._is_terminal else replace_surrogates(text))
             self._out.flush()
-            self._last = text[-1]
 
 
 class JsonSink:

@@ -44,17 +44,16 @@ class Repl:
         while not self.leaving:
             try:
                 line = self._read(draft)
+                hinted, draft = False, ""
+                if line.strip():
+                    draft = self._take(line)
             except KeyboardInterrupt:
                 if hinted:
-                    return ExitCode.ANSWERED
+                    break
+                hinted, draft = True, ""
                 self._say("Ctrl-C once more leaves; so does Ctrl-D.")
-                hinted = True
-                continue
             except EOFError:
                 break
-            hinted, draft = False, ""
-            if line.strip():
-                draft = self._take(line)
         return ExitCode.ANSWERED
 
     def start_chat(self) -> None:

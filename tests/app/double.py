@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from backend.types import ChatCard, ChatOutcome, GenerationConfig, Piece, TextPiece
 
-Play = Callable[[GenerationConfig], Sequence[Piece | BaseException]]
+Play = Callable[[GenerationConfig], Iterable[Piece | BaseException]]
 
 
 def says(*texts: str, finish: Any = "stop") -> Play:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import backend
 from app import config
 from app.config import KINDS, SettingError, Value, environment_name, full_name, parse, resolve, store
+from backend.handle import LoadOptions
 from backend.types import GenerationConfig
 
 
@@ -27,7 +28,8 @@ def test_every_generation_field_is_a_setting() -> None:
 
 
 def test_every_load_parameter_is_a_setting() -> None:
-    parameters = set(inspect.signature(backend.load).parameters) - {"source", "progress"}
+    parameters = set(inspect.signature(backend.load).parameters) - {"source", "progress", "options"}
+    parameters |= {field.name for field in dataclasses.fields(LoadOptions)}
     assert {key.removeprefix("load.") for key in KINDS if key.startswith("load.")} == parameters
 
 

@@ -4,7 +4,10 @@ import errno
 import io
 import json
 import os
+import queue
+import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,9 @@ from backend.types import (
     ChatOutcome,
     ContextOverflowError,
     EngineError,
+    GenerationConfig,
     ModelLoadError,
+    Piece,
     PrefillProgress,
     ReasoningPiece,
     TemplateError,
@@ -359,3 +364,28 @@ def test_an_interrupted_reply_keeps_its_text(double: Double, capfd: pytest.Captu
     assert cli.main(["-p", "hi", "--format", "json"]) == 130
     value = json.loads(capfd.readouterr().out)
     assert (value["text"], value["error"]["code"], value["exit"]) == ("half", "interrupted", 130)
+
+
+def test_the_time_limit_ends_a_reply_that_hangs(double: Double, capfd: pytest.CaptureFixture[str]) -> None:
+    def play(config: GenerationConfig) -> Iterator[Piece]:
+        yield TextPiece("half")
+        queue.SimpleQueue[None]().get()
+
+    double.play = play
+    assert cli.main(["-p", "hi", "--timeout", "0.2", "--format", "json"]) == 1
+    value = json.loads(capfd.readouterr().out)
+    assert (value["text"], value["error"]["code"]) == ("half", "timeout")
+    assert double.closed
+
+
+def test_a_signal_while_loading_cancels_the_load(
+    monkeypatch: pytest.MonkeyPatch, double: Double, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def load(source: Any = None, *, progress: Any, **options: Any) -> Double:
+        signal.raise_signal(signal.SIGINT)
+        assert not progress(0.5)
+        raise ModelLoadError("Loading was cancelled.", cause="cancelled", remedy="")
+
+    monkeypatch.setattr("backend.load", load)
+    assert cli.main(["-p", "hi"]) == 130
+    assert capfd.readouterr().err == "fireside: Interrupted.\n"

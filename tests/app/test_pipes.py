@@ -204,17 +204,6 @@ def test_a_signal_ends_the_reply_and_keeps_its_text(starter_model: Path, number:
 
 @pytest.mark.model
 @pytest.mark.timeout(120)
-def test_an_interrupted_reply_is_one_object_in_json(starter_model: Path) -> None:
-    line = ("-m", starter_model, "-p", "Tell a long story.", *LONG, "--timeout", "4", "--format", "json")
-    result = fireside(*line)
-    assert result.returncode == 1
-    value = json.loads(result.stdout)
-    assert value["error"]["code"] == "timeout"
-    assert value["text"]
-
-
-@pytest.mark.model
-@pytest.mark.timeout(120)
 def test_markdown_is_rendered_on_a_terminal(starter_model: Path) -> None:
     arguments = [*COMMAND[1:], "-m", str(starter_model), "-p", "Say hello.", "--max-tokens", "12"]
     environ = {**os.environ, "TERM": "xterm-256color"}
