@@ -7,9 +7,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal
 
-from backend.reply import Failed, Ids, Reply
+from backend.reply import Delivery, Failed, Ids, Reply
 from backend.stream import Inbox, Stream
 from backend.types import (
     ChatCard,
@@ -17,6 +18,7 @@ from backend.types import (
     GenerationConfig,
     Message,
     QueueFullError,
+    ReasoningPiece,
     TextPiece,
     ToolCall,
 )
@@ -54,7 +56,7 @@ class EngineHandle:
         """What answers requests. ValueError after `close()`."""
         if self._closed:
             raise ValueError("the engine handle is closed")
-        return self._model.handle.pipeline()
+        return self._model.shared_pipeline()
 
     def close(self) -> None:
         """Give the share back; the engine goes with the last one. Harmless when repeated."""
@@ -69,30 +71,73 @@ class _Turn:
     """One waiting or running turn of a session."""
 
     def __init__(
-        self, request: Callable[[], Request], *, keeps_history: bool, commit: Callable[[_Turn], None]
+        self,
+        request: Callable[[], Request],
+        *,
+        keeps_history: bool,
+        commit: Callable[[_Turn], None],
+        on_outcome: Callable[[ChatOutcome], None],
     ) -> None:
-        self.request = request
         self.keeps_history = keeps_history
-        self.owner = threading.get_ident()
+        self.reader = threading.get_ident()
+        """The thread that reads the reply, or will."""
         self.reply: Reply | None = None
-        self.inbox = Inbox(on_outcome=self._note)
-        self.over = threading.Event()
-        """Set when the turn no longer occupies its session."""
+        self.inbox = Inbox(on_outcome=on_outcome)
         self.outcome: ChatOutcome | None = None
-        self.began = False
-        """Whether a first piece of the reply came."""
+        """Set when the reply was read to its end."""
         self.cancelled = False
         self.text: list[str] = []
+        self.reasoning: list[str] = []
+        """What was read so far."""
+        self._request = request
         self._commit = commit
+        self._over = False
+        self._lock = threading.Lock()
 
-    def _note(self, outcome: ChatOutcome) -> None:
-        self.outcome = outcome
+    @property
+    def over(self) -> bool:
+        """Whether the turn no longer occupies its session."""
+        return self._over
+
+    @property
+    def began(self) -> bool:
+        """Whether a first piece of the reply was read."""
+        return bool(self.text or self.reasoning)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the reply was read to an end of its own."""
+        return self.outcome is not None and self.outcome.finish not in ("cancelled", "error")
+
+    def begin(self) -> Request | None:
+        """The request, entered into the history; None when the reader went away before."""
+        with self._lock:
+            return None if self._over else self._request()
 
     def finish(self) -> None:
-        """Enter the result into the history, once."""
-        if not self.over.is_set():
-            self.over.set()
-            self._commit(self)
+        """Enter the result into the history, once, and only then let the next turn begin."""
+        with self._lock:
+            if not self._over:
+                self._commit(self)
+                self._over = True
+
+    def drop(self, error: Exception) -> None:
+        """End a turn that never began; its reader sees `error`."""
+        with self._lock:
+            self._over = True
+        self.inbox.put([Failed(error)])
+
+    def note(self, item: Delivery) -> None:
+        """Remember what the reader is about to see."""
+        match item:
+            case TextPiece(text):
+                self.text.append(text)
+            case ReasoningPiece(text):
+                self.reasoning.append(text)
+            case ChatOutcome():
+                self.outcome = item
+            case _:
+                pass
 
 
 class ChatSession:
@@ -142,9 +187,11 @@ class ChatSession:
         self._closed = False
         self._changed = threading.Condition()
         self._waiting: deque[_Turn] = deque()
+        self._ready: deque[_Turn] = deque()
+        """Turns that may run now, for the session's thread to start."""
         self._running: list[_Turn] = []
         if max_active > 1:
-            model.handle.pipeline().engine.widen(max_active)
+            model.shared_pipeline().engine.widen(max_active)
         self._thread = threading.Thread(target=self._work, name="fireside-session", daemon=True)
         self._thread.start()
 
@@ -231,7 +278,8 @@ class ChatSession:
         settings = GenerationConfig.of(config, **overrides)
         offered = self._offered(tools)
         request = self._model.chat_request(list(messages), self._budgeted(settings), offered)
-        return self._enqueue(_Turn(lambda: request, keeps_history=False, commit=self._note), stream)
+        turn = _Turn(lambda: request, keeps_history=False, commit=lambda _: None, on_outcome=self._remember)
+        return self._enqueue(turn, stream)
 
     def add_tool_result(self, call_id: str, content: str, *, name: str = "") -> None:
         """Append what a tool answered; it generates nothing by itself (88)."""
@@ -251,14 +299,15 @@ class ChatSession:
             if self._closed:
                 return
             self._closed = True
-            running, waiting = list(self._running), list(self._waiting)
+            dropped = [*self._ready, *self._waiting]
+            running = [turn for turn in self._running if turn not in self._ready]
+            self._ready.clear()
             self._waiting.clear()
             self._changed.notify_all()
         for turn in running:
             self._cancel(turn)
-        for turn in waiting:
-            turn.inbox.put([Failed(ValueError("the session was closed before this turn began"))])
-            turn.over.set()
+        for turn in dropped:
+            turn.drop(ValueError("the session was closed before this turn began"))
         self._engine.close()
 
     def __enter__(self) -> ChatSession:
@@ -288,19 +337,21 @@ class ChatSession:
         def commit(turn: _Turn) -> None:
             self._enter(turn, added)
 
-        return self._enqueue(_Turn(request, keeps_history=True, commit=commit), stream)
+        turn = _Turn(request, keeps_history=True, commit=commit, on_outcome=self._remember)
+        return self._enqueue(turn, stream)
 
     def _enqueue(self, turn: _Turn, stream: StreamMode) -> Any:
         with self._changed:
             if self._closed:
                 raise ValueError("the session is closed")
-            if len(self._waiting) >= self._max_queued and not self._may_start(turn):
+            self._waiting.append(turn)
+            self._admit()
+            if turn in self._waiting and len(self._waiting) > self._max_queued:
+                self._waiting.remove(turn)
                 raise QueueFullError(
                     f"{len(self._waiting)} turns are waiting already, and this session queues "
                     f"{self._max_queued}. Wait for one to finish."
                 )
-            self._waiting.append(turn)
-            self._changed.notify_all()
         if stream:
             items = self._events(turn) if stream == "events" else _text(self._events(turn))
             return Stream(items, lambda _: self._leave(turn), lambda: self._finish(turn))
@@ -317,65 +368,71 @@ class ChatSession:
         return turn.outcome.text if turn.outcome else ""
 
     def _events(self, turn: _Turn) -> Iterator[Any]:
+        turn.reader = threading.get_ident()
         self._check_order(turn)
         for item in turn.inbox:
-            if isinstance(item, TextPiece):
-                turn.began = True
-                turn.text.append(item.text)
+            turn.note(item)
             if not isinstance(item, Ids | Failed):
                 yield item
 
     def _check_order(self, turn: _Turn) -> None:
         """A thread that waits for its second turn before it has read its first would wait for ever."""
         with self._changed:
-            for other in self._running:
-                unread = other.keeps_history and turn.keeps_history and not other.over.is_set()
-                if unread and other is not turn and other.owner == threading.get_ident():
-                    raise ValueError("read the streamed reply to its end, or close it, before the next turn")
+            if turn not in self._waiting:
+                return
+            earlier = [*self._running, *takewhile(lambda other: other is not turn, self._waiting)]
+            unread = [other for other in earlier if other.reader == turn.reader and not other.over]
+            if not self._fits_beside(turn, unread):
+                raise ValueError("read the streamed reply to its end, or close it, before the next turn")
 
     def _leave(self, turn: _Turn) -> None:
         """The reader went away, or the turn failed: stop it, and enter what there is."""
         with self._changed:
             if turn in self._waiting:
                 self._waiting.remove(turn)
-                turn.over.set()
-                return
         self._cancel(turn)
         self._finish(turn)
 
     def _finish(self, turn: _Turn) -> None:
         turn.finish()
         with self._changed:
-            self._changed.notify_all()
+            self._running = [other for other in self._running if not other.over]
+            self._admit()
 
     def _cancel(self, turn: _Turn) -> None:
         turn.cancelled = True
         if turn.reply:
-            self._model.handle.pipeline().cancel(turn.reply.id)
+            self._model.shared_pipeline().cancel(turn.reply.id)
 
-    def _may_start(self, turn: _Turn) -> bool:
-        if len(self._running) >= self._max_active:
+    def _fits_beside(self, turn: _Turn, others: Sequence[_Turn]) -> bool:
+        if len(others) >= self._max_active:
             return False
-        return not (turn.keeps_history and any(other.keeps_history for other in self._running))
+        return not (turn.keeps_history and any(other.keeps_history for other in others))
 
-    def _work(self) -> None:
-        """Start waiting turns in order, as far as they may run beside the running ones."""
-        while True:
-            with self._changed:
-                self._running = [turn for turn in self._running if not turn.over.is_set()]
-                turn = next((turn for turn in self._waiting if self._may_start(turn)), None)
-                if turn is None:
-                    if self._closed:
-                        return
-                    self._changed.wait()
-                    continue
+    def _admit(self) -> None:
+        """Make every waiting turn ready that may run beside the running ones, in order."""
+        for turn in list(self._waiting):
+            if self._fits_beside(turn, self._running):
                 self._waiting.remove(turn)
                 self._running.append(turn)
+                self._ready.append(turn)
+        self._changed.notify_all()
+
+    def _work(self) -> None:
+        """Start the turns that are ready, on the session's own thread."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._ready or self._closed)
+                if not self._ready:
+                    return
+                turn = self._ready.popleft()
             self._start(turn)
 
     def _start(self, turn: _Turn) -> None:
         try:
-            request = turn.request()
+            request = turn.begin()
+            if request is None:
+                return
             turn.reply = self._engine.pipeline.start(request, turn.inbox.put)
             if turn.cancelled:
                 self._cancel(turn)
@@ -385,27 +442,30 @@ class ChatSession:
     def _enter(self, turn: _Turn, added: list[dict[str, Any]]) -> None:
         """Write a finished turn into the history."""
         outcome = turn.outcome
-        if not turn.began and (outcome is None or outcome.finish == "cancelled"):
+        if outcome is None or not turn.is_whole:
+            self._enter_interrupted(turn, added)
+            return
+        reply: dict[str, Any] = {"role": "assistant", "content": outcome.text}
+        if outcome.reasoning:
+            reply["reasoning_content"] = outcome.reasoning
+        if outcome.tool_calls:
+            reply["tool_calls"] = [call.to_message() for call in outcome.tool_calls]
+        self.messages.append(reply)
+        self._prior = turn.reply.transcript if turn.reply else None
+
+    def _enter_interrupted(self, turn: _Turn, added: list[dict[str, Any]]) -> None:
+        """Keep what was read of a reply; without a first piece the turn never was."""
+        if not turn.began:
             self.messages[:] = [turn for turn in self.messages if not any(turn is one for one in added)]
             return
-        whole = outcome is not None and outcome.finish not in ("cancelled", "error")
-        text = outcome.text if outcome and whole else "".join(turn.text)
-        reply: dict[str, Any] = {"role": "assistant", "content": text}
-        if outcome is None or not whole:
-            reply["interrupted"] = True
-        else:
-            self._prior = turn.reply.transcript if turn.reply else None
-            if outcome.reasoning:
-                reply["reasoning_content"] = outcome.reasoning
-            if outcome.tool_calls:
-                reply["tool_calls"] = [call.to_message() for call in outcome.tool_calls]
+        reply: dict[str, Any] = {"role": "assistant", "content": "".join(turn.text), "interrupted": True}
+        if turn.reasoning:
+            reply["reasoning_content"] = "".join(turn.reasoning)
         self.messages.append(reply)
-        self._note(turn)
 
-    def _note(self, turn: _Turn) -> None:
-        if turn.outcome:
-            self._report = turn.outcome
-            self._calls = turn.outcome.tool_calls
+    def _remember(self, outcome: ChatOutcome) -> None:
+        self._report = outcome
+        self._calls = outcome.tool_calls
 
     def _offered(self, tools: Sequence[Tool] | None) -> tuple[Tool, ...]:
         offered = self._tools if tools is None else tuple(tools)
