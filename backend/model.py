@@ -368,6 +368,7 @@ class GenerativeModel:
         **overrides: Any,
     ) -> str:
         """The template's output, the text a generation from these messages is fed (26 to 39)."""
+        self._check_open()
         if not self.has_chat_template:
             raise ValueError(
                 f"{self._handle.info.path.name} has no chat template; conversation_text() works without one"
@@ -380,6 +381,7 @@ class GenerativeModel:
 
     def conversation_text(self, messages: Sequence[Message]) -> str:
         """A conversation as the text it is evaluated as, with or without a template (40, 41)."""
+        self._check_open()
         return "".join(
             self._prompts.parts(Request(messages=messages), messages, self._handle.resolve(_UNSET))
         )
@@ -390,6 +392,7 @@ class GenerativeModel:
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """One vector of length 1 per text. ValueError where the model makes no embeddings."""
+        self._check_open()
         if not self._handle.info.is_embedding:
             raise ValueError(f"{self._handle.info.path.name} makes no embeddings; load an embedding model")
         return self._handle.embed(texts)

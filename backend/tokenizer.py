@@ -29,10 +29,19 @@ class StreamingDecoder:
 
 
 class Tokenizer:
-    """The model's own tokenizer (checklist 10). Ids are ints below `vocab_size`."""
+    """The model's own tokenizer (checklist 10). Ids are ints below `vocab_size`.
+
+    Everything raises ValueError once the model is closed: its vocabulary is freed memory then.
+    """
 
     def __init__(self, model: Model) -> None:
         self._model = model
+
+    @property
+    def _open(self) -> Model:
+        if self._model.handle is None:
+            raise ValueError("the model is closed")
+        return self._model
 
     @property
     def vocab_size(self) -> int:
@@ -40,7 +49,7 @@ class Tokenizer:
 
     def encode(self, text: str, *, special: bool = False) -> list[int]:
         """Ids of `text`. Control tokens are recognised in it only with `special`; no BOS is added."""
-        return self._model.tokenize(text, parse_special=special)
+        return self._open.tokenize(text, parse_special=special)
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         """Text of `ids`; bytes that are not UTF-8 become U+FFFD."""
@@ -49,13 +58,14 @@ class Tokenizer:
 
     def piece(self, token: int) -> bytes:
         """The bytes of one token, a control token spelled out. ValueError outside the vocabulary."""
-        if not 0 <= token < self._model.n_vocab:
-            raise ValueError(f"token {token} is outside the vocabulary of {self._model.n_vocab}")
-        return self._model.piece(token)
+        if not 0 <= token < self._open.n_vocab:
+            raise ValueError(f"token {token} is outside the vocabulary of {self._open.n_vocab}")
+        return self._open.piece(token)
 
     def visible_piece(self, token: int) -> bytes:
         """The bytes of one token, nothing for a control token."""
-        return b"" if self._model.is_control(token) else self.piece(token)
+        piece = self.piece(token)
+        return b"" if self._open.is_control(token) else piece
 
     def streaming_decoder(self, *, skip_special_tokens: bool = True) -> StreamingDecoder:
         """A decoder for ids that arrive one after another."""
@@ -64,7 +74,7 @@ class Tokenizer:
     @cached_property
     def special_texts(self) -> tuple[str, ...]:
         """Every control or user-defined token as text."""
-        pieces = (self._model.piece(token) for token in self._model.special_tokens)
+        pieces = (self._open.piece(token) for token in self._open.special_tokens)
         return tuple(piece.decode("utf-8", "replace") for piece in pieces)
 
     def encode_prompt(self, parts: Sequence[str]) -> list[int]:
@@ -73,9 +83,9 @@ class Tokenizer:
         Control tokens are parsed in each part; none forms across a border between parts.
         """
         first, *rest = parts or ("",)
-        tokens = self._model.tokenize(first, parse_special=True) + self.encode_rest(rest)
-        if self._model.adds_bos and (not tokens or tokens[0] != self._model.bos):
-            tokens.insert(0, self._model.bos)
+        tokens = self._open.tokenize(first, parse_special=True) + self.encode_rest(rest)
+        if self._open.adds_bos and (not tokens or tokens[0] != self._open.bos):
+            tokens.insert(0, self._open.bos)
         return tokens
 
     def encode_rest(self, parts: Sequence[str]) -> list[int]:
@@ -85,10 +95,10 @@ class Tokenizer:
     def _inner(self, part: str) -> list[int]:
         """Ids of a part that continues another: no space is put in front of it."""
         if not self._fence:
-            return self._model.tokenize(part, parse_special=True)
-        tokens = self._model.tokenize(_FENCE + part, parse_special=True)
+            return self._open.tokenize(part, parse_special=True)
+        tokens = self._open.tokenize(_FENCE + part, parse_special=True)
         return tokens[len(self._fence) :] if tokens[: len(self._fence)] == self._fence else tokens
 
     @cached_property
     def _fence(self) -> list[int]:
-        return self._model.tokenize(_FENCE) if self._model.vocab_type == _SPM else []
+        return self._open.tokenize(_FENCE) if self._open.vocab_type == _SPM else []
