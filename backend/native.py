@@ -133,6 +133,11 @@ class NativeLog:
             flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if fresh else os.O_APPEND)
             self._file = os.fdopen(os.open(path, flags, 0o600), "wb", buffering=0)
 
+    def to_descriptor(self, descriptor: int) -> None:
+        """Write to an open descriptor instead; for a process whose output leads to a log anyway."""
+        self.to_file(None)
+        self._file = os.fdopen(os.dup(descriptor), "wb", buffering=0)
+
     def write(self, text: bytes) -> None:
         with self._lock:
             self.recent.append(text.decode("utf-8", "replace"))
