@@ -3,6 +3,7 @@ for the thought, and the parser that reads the reply."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 from backend.chat import ChatTemplate
@@ -13,12 +14,36 @@ from backend.native import Model
 from backend.prompt import Prompt
 from backend.reply import ReplyParser
 from backend.tokenizer import Tokenizer
-from backend.types import GenerationConfig, Grammar
+from backend.types import GenerationConfig, Grammar, TextPiece, ToolCall
 
 EFFORT_BUDGETS = {"minimal": 128, "low": 512, "medium": 2048, "high": 8192, "xhigh": 16384}
 """Tokens of thought for an effort level, on a template that knows no levels; `max` has no limit."""
 _ROLE_STOPS = tuple(f"\n{role}:" for role in ("system", "user", "assistant", "tool"))
 """What would open another speaker's line in a conversation without a template."""
+
+
+@dataclass(frozen=True)
+class LineReply:
+    """A reply of a model without a template: text, and nothing else."""
+
+    tool_calls: tuple[ToolCall, ...] = ()
+    pieces: tuple[TextPiece, ...] = ()
+
+
+class LineParser:
+    """Leaves out the blanks behind "assistant:", which belong to the line and not to the reply."""
+
+    def __init__(self) -> None:
+        self._begun = False
+
+    def feed(self, text: str) -> list[TextPiece]:
+        if not self._begun:
+            text = text.lstrip()
+            self._begun = bool(text)
+        return [TextPiece(text)] if text else []
+
+    def finish(self) -> LineReply:
+        return LineReply()
 
 
 class FormatBinding:
@@ -55,8 +80,10 @@ class FormatBinding:
 
     def parser(self, request: Request, config: GenerationConfig, prompt: Prompt) -> ReplyParser | None:
         """Reads the reply to a conversation; None for raw text."""
-        if request.messages is None or self._template is None:
+        if request.messages is None:
             return None
+        if self._template is None:
+            return LineParser()
         return self._template.parser(
             prompt=prompt.text,
             tools=list(request.tools),
