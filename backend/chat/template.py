@@ -42,13 +42,16 @@ def _learned(renderer: Renderer, vocabulary: frozenset[str]) -> Learned:
     """Probe a template once; what hits a limit is learned as a format without any marks."""
     probe = Probe(renderer)
     learned = learn(probe)
-    whole = complete(learned, renderer.source, renderer.name, vocabulary)
+    shown = probe.render([user()], TOOLS, opened=True)
+    renders_tools = shown is not None and NAME_1 in shown
+    # A vocabulary may hold call tokens that a template without tools does not speak of.
+    known = vocabulary if renders_tools else frozenset[str]()
+    whole = complete(learned, renderer.source, renderer.name, known)
     switches = find_switches(probe, whole)
     probe.variables = dict(switches.on)
     rules = message_rules(probe)
     probe.variables = {}
-    shown = probe.render([user()], TOOLS, opened=True)
-    return Learned(whole, rules, switches, shown is not None and NAME_1 in shown)
+    return Learned(whole, rules, switches, renders_tools)
 
 
 class ChatTemplate:
