@@ -17,7 +17,7 @@ from backend.engine.params import EngineParams
 from backend.engine.request import Ended, EngineRequest, unserved
 from backend.engine.scheduler import ContextLostError, Outputs, Scheduler
 from backend.native import Context, ContextParams, Model, log
-from backend.types import EngineError, QueueFullError
+from backend.types import BackendError, EngineError, QueueFullError
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,10 @@ class Engine:
         self._closing = False
         self._wanted_slots = slots
         self._context: Context | None = None
+        self._params: EngineParams | None = None
         self._scheduler: Scheduler | None = None
         self._built = 0
+        self._outputs: Outputs = []
         self._thread = threading.Thread(target=self._run, name="fireside-engine", daemon=True)
         self._thread.start()
         _engines.add(self)
@@ -75,8 +77,8 @@ class Engine:
 
     @property
     def params(self) -> EngineParams:
-        """The plan in force."""
-        return self._plan(self._slots)
+        """The plan in force: that of the context, or of the one to be built."""
+        return self._params or self._plan(self._wanted_slots)
 
     @property
     def built(self) -> bool:
@@ -172,50 +174,49 @@ class Engine:
                     self._context.abort.clear()
                 if self._closing:
                     break
-            outputs: Outputs = []
+                # Together: a cancellation never overtakes the request that it is for.
+                arrived, cancelled = list(self._inbox), self._cancelled
+                self._inbox.clear()
+                self._cancelled = set()
             try:
-                outputs = self._turn()
-            except ContextLostError as err:
-                outputs = self._lose_context(err)
+                self._turn(arrived, cancelled)
             except Exception as err:  # Whatever it is, people who wait must be told.
-                outputs = self._fail_all(EngineError(f"The engine failed: {err}"), err)
-            self._hand_over(outputs)
+                self._lose_context(err)
+            self._hand_over()
         self._shut_down()
 
-    def _turn(self) -> Outputs:
-        outputs: Outputs = []
-        if self._scheduler and self._wanted_slots > self._slots and not self._scheduler.running:
-            outputs += self._widen()
-        while self._inbox:
-            outputs += self._take(self._inbox.popleft())
+    def _turn(self, arrived: list[EngineRequest], cancelled: set[str]) -> None:
+        for request in arrived:
+            self._take(request)
+        if not (scheduler := self._scheduler):
+            return
+        if cancelled:
+            scheduler.cancel(cancelled)
         if self._forgetting:
             self._forgetting = False
-            if self._scheduler:
-                self._scheduler.forget()
-        outputs += self._end_cancelled()
-        if self._scheduler and self._scheduler.busy:
-            outputs += self._scheduler.step(self._cancelled)
-        return outputs
+            scheduler.forget()
+        if self._widens and not scheduler.running:
+            scheduler = self._widen(scheduler)
+        if scheduler and scheduler.busy:
+            # The set is read while the step runs, so it must be the one that others add to.
+            scheduler.step(self._cancelled, admit=not self._widens)
 
-    def _take(self, request: EngineRequest) -> Outputs:
+    def _take(self, request: EngineRequest) -> None:
         try:
             self._ready().add(request)
         except Exception as err:  # Whatever it is, whoever waits for this request must be told.
-            error = err if isinstance(err, EngineError) else EngineError(f"The engine failed: {err}")
-            error.__cause__ = None if error is err else err
-            return [(request, end) for end in unserved(request, "error", error)]
-        return []
+            self._outputs += [(request, end) for end in unserved(request, "error", _told(err))]
 
     def _ready(self) -> Scheduler:
         """The scheduler over a context, built by the first request."""
         if self._scheduler is None:
-            self._slots = max(self._slots, self._wanted_slots)
-            self._context, self._scheduler = self._build()
+            params = self._plan(self._wanted_slots)
+            self._context, self._scheduler = self._build(params)
+            self._params = params
+            self._slots = self._wanted_slots = params.slots
         return self._scheduler
 
-    def _build(self) -> tuple[Context, Scheduler]:
-        params = self._plan(self._slots)
-        self._slots = self._wanted_slots = params.slots
+    def _build(self, params: EngineParams) -> tuple[Context, Scheduler]:
         cells = params.max_seq if params.unified else params.max_seq * params.slots
         try:
             context = Context(
@@ -237,51 +238,74 @@ class Engine:
                 f"There was no memory for a context of {cells} tokens. {log.tail(2)}",
                 remedy="Load the model with a smaller context (--ctx) or fewer slots (--slots).",
             ) from err
+        if params.adapters and not context.apply_adapters(params.adapters):
+            context.close()
+            raise EngineError(f"The LoRA adapters could not be applied. {log.tail(2)}")
         self._built += 1
         return context, Scheduler(self._model, context, params)
 
-    def _widen(self) -> Outputs:
+    @property
+    def _widens(self) -> bool:
+        return self._wanted_slots > self._slots
+
+    def _widen(self, narrow: Scheduler) -> Scheduler | None:
         """Build the wider context in place of the narrow one; whoever waits moves along."""
-        waiting = self._scheduler.withdraw() if self._scheduler else []
+        if self._plan(self._wanted_slots).slots <= self._slots:
+            self._wanted_slots = self._slots
+            return narrow
+        waiting = narrow.withdraw()
+        self._drop_context()
+        try:
+            self._ready().adopt(waiting)
+        except Exception as err:
+            self._wanted_slots = self._slots
+            narrow.adopt(waiting)
+            narrow.end_all("error", _told(err))
+            self._outputs += narrow.drain()
+        return self._scheduler
+
+    def _lose_context(self, err: Exception) -> None:
+        """What the cells hold is unknown now: everybody is told, and the next request builds anew."""
+        if self._scheduler:
+            self._scheduler.end_all("error", _told(err))
+        self._drop_context()
+
+    def _drop_context(self) -> None:
+        if self._scheduler:
+            self._outputs += self._scheduler.drain()
         if self._context:
             self._context.close()
         self._context = self._scheduler = None
-        return [output for request in waiting for output in self._take(request)]
 
-    def _end_cancelled(self) -> Outputs:
-        with self._condition:
-            cancelled, self._cancelled = self._cancelled, set()
-        return self._scheduler.cancel(cancelled) if cancelled and self._scheduler else []
-
-    def _hand_over(self, outputs: Outputs) -> None:
+    def _hand_over(self) -> None:
+        if self._scheduler:
+            self._outputs += self._scheduler.drain()
+        outputs, self._outputs = self._outputs, []
         if outputs:
-            if self._warming:
-                self._warming -= {request.id for request, output in outputs if isinstance(output, Ended)}
+            self._warming -= {request.id for request, output in outputs if isinstance(output, Ended)}
             self._deliver(outputs)
 
-    def _lose_context(self, err: ContextLostError) -> Outputs:
-        outputs = self._fail_all(EngineError(f"Decoding failed: {err}"), err)
-        if self._context:
-            self._context.close()
-        self._context = self._scheduler = None
-        return outputs
-
-    def _fail_all(self, error: EngineError, cause: Exception | None = None) -> Outputs:
-        if cause:
-            error.__cause__ = cause
-        return self._scheduler.end_all("error", error) if self._scheduler else []
-
     def _shut_down(self) -> None:
-        outputs = self._scheduler.end_all("cancelled") if self._scheduler else []
+        if self._scheduler:
+            self._scheduler.end_all("cancelled")
+        self._drop_context()
         for request in self._inbox:
-            outputs += [(request, end) for end in unserved(request, "cancelled")]
-        if self._context:
-            self._context.close()
-        self._context = self._scheduler = None
-        self._hand_over(outputs)
+            self._outputs += [(request, end) for end in unserved(request, "cancelled")]
+        self._inbox.clear()
+        self._hand_over()
 
     def _busy(self) -> bool:
         return self._scheduler is not None and self._scheduler.busy
+
+
+def _told(err: Exception) -> BackendError:
+    """The error as those who wait get it."""
+    if isinstance(err, BackendError):
+        return err
+    what = f"Decoding failed: {err}" if isinstance(err, ContextLostError) else f"The engine failed: {err}"
+    error = EngineError(what)
+    error.__cause__ = err
+    return error
 
 
 _engines: weakref.WeakSet[Engine] = weakref.WeakSet()

@@ -61,7 +61,8 @@ class PrefixCache:
 
     def cut(self, slot: Slot, keep: int) -> int:
         """Leave the first `keep` tokens in a slot, or nothing where that cannot be had. What it holds."""
-        if keep == len(slot.tokens) and (keep == 0 or self.memory.highest(slot.id) == keep - 1):
+        if self.memory.highest(slot.id) == keep - 1:  # Also what a refused decode never wrote.
+            del slot.tokens[keep:]
             return keep
         if keep and self.can_cut:
             self.memory.drop(slot.id, keep)

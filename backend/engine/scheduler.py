@@ -15,10 +15,10 @@ from backend.engine.admission import Admission
 from backend.engine.pacing import Pacer
 from backend.engine.params import EngineParams
 from backend.engine.prefix_cache import PrefixCache, Slot
-from backend.engine.request import Ended, EngineRequest, Output, Progress
+from backend.engine.request import EngineRequest, Output, Progress
 from backend.engine.sequence import Sequence
 from backend.native import Batch, Context, Model, log
-from backend.types import EngineError, Finish
+from backend.types import ContextOverflowError, EngineError, Finish
 
 Outputs = list[tuple[EngineRequest, Output]]
 COPY_BYTES_PER_S = 4e9
@@ -54,6 +54,7 @@ class Scheduler:
         self._unified_cells = params.max_seq if params.unified else None
         self._n_ubatch = params.n_ubatch
         self._reading: Sequence | None = None
+        self._outputs: Outputs = []
         self._waiting: deque[Sequence] = deque()
         self._background: deque[Sequence] = deque()
 
@@ -72,7 +73,9 @@ class Scheduler:
         return self._cache.slots
 
     def add(self, request: EngineRequest) -> None:
-        """Queue a request's replies."""
+        """Queue a request's replies. ContextOverflowError where the prompt leaves no room for one."""
+        if len(request.tokens) + bool(request.max_new_tokens) > self.max_seq:
+            raise ContextOverflowError(len(request.tokens), self.max_seq)
         queue = self._background if request.priority == "background" else self._waiting
         leader: Sequence | None = None
         for reply in range(request.n):
@@ -90,30 +93,36 @@ class Scheduler:
         reading = self._reading
         return reading is not None and reading.request.id == request_id
 
-    def end_all(self, finish: Finish, error: Exception | None = None) -> Outputs:
-        """End everything that runs or waits."""
-        everything = [*self.running, *self._waiting, *self._background]
-        self._waiting.clear()
-        self._background.clear()
-        return [self._end(sequence, finish, error) for sequence in everything]
+    def drain(self) -> Outputs:
+        """What happened since the last call. A step that fails half-way still tells of its first half."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
 
-    def withdraw(self) -> list[EngineRequest]:
-        """Take back every waiting request that has not begun, for another scheduler."""
+    def end_all(self, finish: Finish, error: Exception | None = None) -> None:
+        """End everything that runs or waits."""
+        for sequence in [*self.running, *self.withdraw()]:
+            self._end(sequence, finish, error)
+
+    def withdraw(self) -> list[Sequence]:
+        """Take away everything that waits, for another scheduler."""
         waiting = [*self._waiting, *self._background]
         self._waiting.clear()
         self._background.clear()
-        return list(dict.fromkeys(sequence.request for sequence in waiting))
+        return waiting
 
-    def cancel(self, request_ids: set[str]) -> Outputs:
+    def adopt(self, waiting: list[Sequence]) -> None:
+        """Queue what another scheduler of the same `max_seq` let go; what is written already stays."""
+        for sequence in waiting:
+            (self._background if sequence.is_background else self._waiting).append(sequence)
+
+    def cancel(self, request_ids: set[str]) -> None:
         """End these requests between two steps, keeping what their slots hold."""
-        outputs: Outputs = []
         for queue in (self._waiting, self._background):
             for sequence in [s for s in queue if s.request.id in request_ids]:
                 queue.remove(sequence)
-                outputs.append(self._end(sequence, "cancelled"))
+                self._end(sequence, "cancelled")
         for sequence in [s for s in self.running if s.request.id in request_ids]:
-            outputs.append(self._end(sequence, "cancelled"))
-        return outputs
+            self._end(sequence, "cancelled")
 
     def forget(self) -> None:
         """Empty every idle slot."""
@@ -122,27 +131,29 @@ class Scheduler:
 
     # ---- one step --------------------------------------------------------------------------
 
-    def step(self, cancelled: Container[str] = ()) -> Outputs:
+    def step(self, cancelled: Container[str] = (), *, admit: bool = True) -> None:
         """Admit, then one token for every writer, then a chunk of the prompts.
 
         Writers and prompts are decoded apart. llama.cpp would split them anyway, and a prompt
         row evaluated alone can round differently from the same row among others: a reply must
         not depend on who else was there. A prompt of `cancelled` is not begun.
         """
-        outputs = self._admit()
+        if admit:
+            self._admit()
         key = self._key_of_step()
-        able = [s for s in self.running if s.request.adapter_key == key and s.pending]
-        writers = [s for s in able if s.started and s.pending == 1]
-        prompts = [s for s in able if not (s.started and s.pending == 1)]
-        outputs += self._write(writers)
-        outputs += self._read(prompts, len(writers), cancelled)
+        writers = [s for s in self._able(key) if s.writes_next]
+        self._write(writers)
+        # Only now: a cache that was full may have ended a reply whose prompt was to be read.
+        self._read([s for s in self._able(key) if not s.writes_next], len(writers), cancelled)
         self.steps += 1
-        return outputs
 
-    def _write(self, writers: list[Sequence]) -> Outputs:
+    def _able(self, key: str) -> list[Sequence]:
+        return [s for s in self.running if s.request.adapter_key == key and s.pending]
+
+    def _write(self, writers: list[Sequence]) -> None:
         """Decode one token for each writer, and sample the next."""
         if not writers:
-            return []
+            return
         self._batch.clear()
         # llama.cpp joins slots into one pass only in ascending order (4 replies: 29 ms, else 45).
         for sequence in sorted(writers, key=_slot_id):
@@ -150,13 +161,14 @@ class Scheduler:
         began = time.perf_counter()
         code = self._context.decode(self._batch)
         if code:
-            return self._recover(code, writers)
+            self._recover(code, writers)
+            return
         self._pacer.record_writers(len(writers), time.perf_counter() - began)
-        return [output for sequence in writers for output in self._take_token(sequence)]
+        for sequence in writers:
+            self._take_token(sequence)
 
-    def _read(self, prompts: list[Sequence], n_writers: int, cancelled: Container[str]) -> Outputs:
+    def _read(self, prompts: list[Sequence], n_writers: int, cancelled: Container[str]) -> None:
         """Decode as many prompt rows as the pacer allows, one sequence after another."""
-        outputs: Outputs = []
         began, rows = time.perf_counter(), 0
         for sequence, take in self._shares(prompts, self._pacer.prompt_rows(n_writers)):
             self._batch.clear()
@@ -166,13 +178,13 @@ class Scheduler:
             code = 2 if sequence.request.id in cancelled else self._context.decode(self._batch)
             self._reading = None
             if code:
-                outputs += self._recover(code, [sequence])
-                continue
+                # The rest waits a step: a raised abort flag would hit it too, a full cache end it.
+                self._recover(code, [sequence])
+                break
             rows += take
-            outputs += self._advance(sequence)
+            self._advance(sequence)
         if rows:
             self._pacer.record_prompt(n_writers, rows, time.perf_counter() - began)
-        return outputs
 
     def _put(self, sequence: Sequence, take: int) -> None:
         """Add the next `take` known tokens of a sequence to the batch."""
@@ -205,58 +217,60 @@ class Scheduler:
 
     def _never_one(self, sequence: Sequence, take: int) -> int:
         """`take`, changed so that no row is evaluated alone (it may round differently) where avoidable."""
-        left = sequence.pending - take
-        if left == 1:
+        pending = sequence.pending
+        if pending - take == 1:
             take += 1 if take < self._batch.capacity else -1
-        if take == 1 and left > 1:
+        if take == 1 and pending > 2:
             take = 2
         if take > 2 and take % self._n_ubatch == 1:
-            take -= 1 if left else 2
+            take -= 1 if pending - take else 2
         return take
 
-    def _admit(self) -> Outputs:
-        outputs: Outputs = []
-        self._preempt()
+    def _admit(self) -> None:
         for queue in (self._waiting, self._background):
             for sequence in list(queue):
-                idle = self._idle()
-                if not idle or (queue is self._background and self._waiting):
-                    return outputs
-                if sequence.leader and not (sequence.leader.started or sequence.leader.done):
+                if queue is self._background and self._waiting:
+                    return
+                if not sequence.may_start:
                     continue
-                if not self._fits(sequence):
-                    break
+                while not self._has_room(sequence):
+                    if not self._preempt(sequence):
+                        return
                 queue.remove(sequence)
                 try:
-                    self._start(sequence, idle)
-                except ValueError as err:  # A grammar that llama.cpp refuses fails its request only.
+                    self._start(sequence)
+                except Exception as err:  # Such as a grammar that llama.cpp refuses: it fails alone.
                     error = EngineError(str(err))
                     error.__cause__ = err
-                    outputs.append(self._end(sequence, "error", error))
+                    self._end(sequence, "error", error)
                     continue
-                outputs.append((sequence.request, self._progress(sequence)))
+                self._emit(sequence, self._progress(sequence))
                 if not sequence.pending:  # A warm-up whose prompt is already in the cache.
-                    outputs.append(self._end(sequence, "stop"))
-        return outputs
+                    self._end(sequence, "stop")
 
-    def _preempt(self) -> None:
-        """A user's request takes the slot of a background one, which waits again and loses nothing."""
-        ready = sum(1 for s in self._waiting if not s.leader or s.leader.started or s.leader.done)
-        short = ready - len(self._idle())
-        for sequence in [s for s in reversed(self.running) if s.is_background][: max(short, 0)]:
-            self._release(sequence)
-            self._background.appendleft(sequence)
+    def _has_room(self, sequence: Sequence) -> bool:
+        return bool(self._idle()) and self._fits(sequence)
 
-    def _start(self, sequence: Sequence, idle: list[Slot]) -> None:
+    def _preempt(self, sequence: Sequence) -> bool:
+        """Make the newest background reply wait again, losing nothing; False where `sequence` may not."""
+        background = [s for s in self.running if s.is_background]
+        if sequence.is_background or not background:
+            return False
+        self._release(background[-1])
+        self._background.appendleft(background[-1])
+        return True
+
+    def _start(self, sequence: Sequence) -> None:
         if sequence.sampler is None and sequence.request.max_new_tokens:
-            seed = sequence.request.seed + sequence.reply
-            sequence.sampler = sampling.make_sampler(self._model, sequence.request, seed, self.max_seq)
+            sequence.sampler = sampling.make_sampler(
+                self._model, sequence.request, sequence.seed, self.max_seq
+            )
             sequence.sampler.read(sequence.request.tokens)
         busy = [s.slot for s in self.running if s.slot]
         # The last token is evaluated again, because sampling needs its logits; and the one before
         # it, because a row evaluated alone can round differently.
         wanted = sequence.tokens[:-2] if sequence.request.max_new_tokens else sequence.tokens
-        slot, kept = self._admission.place(wanted, sequence.request.adapter_key, idle, busy)
+        slot, kept = self._admission.place(wanted, sequence.request.adapter_key, self._idle(), busy)
         sequence.admitted(slot, kept)
         self.running.append(sequence)
 
@@ -266,16 +280,16 @@ class Scheduler:
             min(self.running, key=lambda s: s.request.submitted).request.adapter_key if self.running else ""
         )
 
-    def _advance(self, sequence: Sequence) -> Outputs:
+    def _advance(self, sequence: Sequence) -> None:
         """A chunk of a prompt was read: report it, and sample if it was the last."""
         if sequence.output_row >= 0:
-            return self._take_token(sequence)
-        outputs: Outputs = [(sequence.request, self._progress(sequence))]
+            self._take_token(sequence)
+            return
+        self._emit(sequence, self._progress(sequence))
         if not sequence.pending:  # A warm-up is done when its prompt is in the cache.
-            outputs.append(self._end(sequence, "stop"))
-        return outputs
+            self._end(sequence, "stop")
 
-    def _take_token(self, sequence: Sequence) -> Outputs:
+    def _take_token(self, sequence: Sequence) -> None:
         row, sampler = sequence.output_row, sequence.sampler
         assert sampler is not None
         try:
@@ -289,25 +303,25 @@ class Scheduler:
             else:
                 sampler.accept(token)
         except EngineError as err:
-            return [self._end(sequence, "error", err)]
+            self._end(sequence, "error", err)
+            return
         logprob = None
         if wants_logprobs is not None:
             logprob = sampling.token_logprob(self._model, distribution, token, wants_logprobs)
         delta, finish = sequence.accept(token, logprob)
-        outputs: Outputs = [(sequence.request, delta)]
+        self._emit(sequence, delta)
         if finish:
-            outputs.append(self._end(sequence, finish))
-        return outputs
+            self._end(sequence, finish)
 
     # ---- ends and trouble ------------------------------------------------------------------
 
-    def _end(
-        self, sequence: Sequence, finish: Finish, error: Exception | None = None
-    ) -> tuple[EngineRequest, Ended]:
+    def _emit(self, sequence: Sequence, output: Output) -> None:
+        self._outputs.append((sequence.request, output))
+
+    def _end(self, sequence: Sequence, finish: Finish, error: Exception | None = None) -> None:
         self._release(sequence)
-        ended = sequence.ended(finish, error)
+        self._emit(sequence, sequence.ended(finish, error))
         sequence.close()
-        return sequence.request, ended
 
     def _release(self, sequence: Sequence) -> None:
         if sequence in self.running:
@@ -316,7 +330,7 @@ class Scheduler:
             sequence.slot.last_used = time.monotonic()
             sequence.slot = None
 
-    def _recover(self, code: int, sequences: list[Sequence]) -> Outputs:
+    def _recover(self, code: int, sequences: list[Sequence]) -> None:
         """A decode did not finish: every slot goes back to where the step found it.
 
         1 means no room, 2 aborted; anything else loses the context.
@@ -325,20 +339,20 @@ class Scheduler:
             raise ContextLostError(f"llama_decode returned {code}. {log.tail(3)}")
         for sequence in sequences:
             self._cache.cut(sequence.home, sequence.step_start)
-        return self._make_room() if code == 1 else []
+        if code == 1:
+            self._make_room()
 
-    def _make_room(self) -> Outputs:
+    def _make_room(self) -> None:
         """A unified cache is full: forget idle slots, oldest first, and then end the newest reply."""
         held = sorted((slot for slot in self._idle() if slot.tokens), key=lambda slot: slot.last_used)
         if held:
             self._cache.forget(held[0])
-            return []
-        newest = self.running[-1]
+            return
         error = EngineError(
             "The cache shared by all replies is full, so this reply was ended.",
             remedy="Run fewer replies at once, or load the model with a larger context.",
         )
-        return [self._end(newest, "error", error)]
+        self._end(self.running[-1], "error", error)
 
     def _fits(self, sequence: Sequence) -> bool:
         """In a unified cache, whether this reply's worst case fits beside the running ones'."""

@@ -73,6 +73,11 @@ class Sequence:
         self._admitted = self._first = self._last = 0.0
 
     @property
+    def seed(self) -> int:
+        """The request's seed, one further per reply; never 2**32 - 1, which llama.cpp reads as random."""
+        return (self.request.seed + self.reply) % (2**32 - 1)
+
+    @property
     def home(self) -> Slot:
         """The slot of a running sequence."""
         assert self.slot is not None
@@ -91,6 +96,16 @@ class Sequence:
     def started(self) -> bool:
         """Whether its first token is known, so that it is a writer and no longer a prompt."""
         return len(self.tokens) > self.prompt_length
+
+    @property
+    def writes_next(self) -> bool:
+        """Whether one row is all that separates it from its next token."""
+        return self.started and self.pending == 1
+
+    @property
+    def may_start(self) -> bool:
+        """False while the first of `n` replies still reads the prompt that this one shares."""
+        return not self.leader or self.leader.started or self.leader.done
 
     @property
     def is_background(self) -> bool:
@@ -161,7 +176,7 @@ class Sequence:
             time_to_first_token_s=first - submitted,
             end_token=self._end_token,
             stop_match=None if match in self.request.role_stops else match,
-            seed=self.request.seed + self.reply,
+            seed=self.seed,
             error=error,
         )
 
