@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,7 @@ from backend.binding import FormatBinding
 from backend.chat import ChatTemplate
 from backend.engine.params import EngineParams
 from backend.engine.sampling import eog_tokens
-from backend.gguf import GGUFInfo
+from backend.gguf import GGUFInfo, read_gguf
 from backend.loading import check_file, find_model, refusal
 from backend.memory import host_free_bytes
 from backend.plan import Demand, DeviceMemory, Plan, make_plan
@@ -65,6 +66,9 @@ class LoadOptions:
             raise ValueError(f"compute_dtype must be one of {choices}, not {self.compute_dtype!r}")
         if self.threads is not None and self.threads < 1:
             raise ValueError(f"threads must be at least 1, not {self.threads}")
+        for _, scale in self.lora:
+            if not math.isfinite(scale):
+                raise ValueError(f"lora: a scale must be a number, not {scale}")
         self.demand(self.asked_slots)
 
     @property
@@ -100,6 +104,7 @@ class ModelHandle:
         self._users = 0
         self._lock = threading.Lock()
         self._pipeline: Pipeline | None = None
+        self._adapters = tuple((_load_adapter(model, path), scale) for path, scale in options.lora)
 
     @property
     def closed(self) -> bool:
@@ -195,6 +200,7 @@ class ModelHandle:
             unified=plan.kv_unified,
             swa_full=plan.swa_full,
             slot_bytes=plan.kv_cache_bytes // plan.slots,
+            adapters=self._adapters,
             abortable=plan.n_gpu_layers == 0,
         )
 
@@ -267,7 +273,11 @@ def open_model(
         options = _smaller(info, plan, options, notes)
     plan = replace(plan, notes=(*plan.notes, *notes))
     memory = _Memory(gpus, plan.devices[0].weights_bytes if plan.devices else 0)
-    return ModelHandle(info, model, plan, options, memory)
+    try:
+        return ModelHandle(info, model, plan, options, memory)
+    except BaseException:
+        model.close()
+        raise
 
 
 def _load_weights(
@@ -301,6 +311,26 @@ def _load_weights(
     if failure.cause == "out_of_memory":
         return None
     raise failure
+
+
+def _load_adapter(model: native.Model, path: str) -> Any:
+    """A LoRA adapter of this model. ModelLoadError where it is none, or is made for another model."""
+    file = Path(path).expanduser()
+    info = read_gguf(file)
+    if info.kind != "adapter":
+        raise ModelLoadError(
+            f"{file.name} is a {info.kind}, not a LoRA adapter.",
+            cause="bad_metadata",
+            remedy="Give the file of a LoRA adapter in GGUF form with --lora.",
+        )
+    adapter = model.load_adapter(file)
+    if adapter is None:
+        raise ModelLoadError(
+            f"The LoRA adapter {file.name} does not fit this model: {native.log.tail(2)}",
+            cause="bad_metadata",
+            remedy="Use it with the base model it was trained on.",
+        )
+    return adapter
 
 
 def _context_fails(model: native.Model, plan: Plan, options: LoadOptions) -> bool:

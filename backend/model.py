@@ -53,7 +53,7 @@ def load(
     partition for each slot, "continuous" one cache for many short sequences, where a batched
     reply may differ from the one alone at a near tie), kv_cache_type, flash_attn ("auto", True,
     False), compute_dtype, chat_template (text), threads, main_gpu, tensor_split, mmap, mlock,
-    slots, tool_call_format. `progress(fraction)` cancels by returning False.
+    slots, tool_call_format, lora ((path, scale) pairs). `progress(fraction)` cancels by returning False.
 
     Raises ModelLoadError with `.cause` and `.remedy`, and ValueError for an impossible option.
     """
@@ -507,7 +507,7 @@ class GenerativeModel:
         ):
             raise ValueError("this model does not support speculative decoding")
         if config.lora:
-            raise ValueError("lora: this version applies no adapters")
+            raise ValueError("lora: adapters belong to the load; this version takes none per request")
 
     def _refuse_media(self, images: Sequence[Any], audio: Sequence[Any], videos: Sequence[Any]) -> None:
         for name, media in (("images", images), ("audio", audio), ("videos", videos)):

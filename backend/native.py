@@ -298,6 +298,10 @@ class Model:
             raise failure[0]
         return cls(handle) if handle else None
 
+    def load_adapter(self, path: str | os.PathLike[str]) -> Any:
+        """Load a LoRA adapter for this model, or None when llama.cpp refused it. Freed with the model."""
+        return C.llama_adapter_lora_init(self.handle, os.fsencode(path)) or None
+
     def close(self) -> None:
         """Free the weights. Harmless when called again."""
         if self.handle:
@@ -500,6 +504,13 @@ class Context:
             raise MemoryError("llama.cpp could not build the context")
         self.memory = C.llama_get_memory(self.handle)
         self.cells_per_slot: int = C.llama_n_ctx_seq(self.handle)
+
+    def apply_adapters(self, adapters: Sequence[tuple[Any, float]]) -> bool:
+        """Add these adapters, each times its scale, to every later step. False when refused."""
+        count = len(adapters)
+        handles = (C.llama_adapter_lora_p_ctypes * count)(*(handle for handle, _ in adapters))
+        scales = (ctypes.c_float * count)(*(scale for _, scale in adapters))
+        return C.llama_set_adapters_lora(self.handle, handles, count, scales) == 0
 
     def close(self) -> None:
         """Free the context. Harmless when called again."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -21,5 +22,7 @@ class EngineParams:
     swa_full: bool = False
     slot_bytes: int = 0
     """Size of one slot's cells."""
+    adapters: tuple[tuple[Any, float], ...] = ()
+    """Native LoRA adapters with their scales."""
     abortable: bool = True
     """Whether a running decode can be aborted (on a CPU it can)."""
