@@ -508,6 +508,8 @@ class GenerativeModel:
             raise ValueError("this model does not support speculative decoding")
         if config.lora:
             raise ValueError("lora: adapters belong to the load; this version takes none per request")
+        if beyond := [token for token in config.logit_bias or () if token >= self.vocab_size]:
+            raise ValueError(f"logit_bias: {beyond[0]} is no token of a vocabulary of {self.vocab_size}")
 
     def _refuse_media(self, images: Sequence[Any], audio: Sequence[Any], videos: Sequence[Any]) -> None:
         for name, media in (("images", images), ("audio", audio), ("videos", videos)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -36,27 +37,39 @@ class PromptBuilder:
         Raises ContextOverflowError when it leaves no room for one token, and ValueError or
         TemplateError when the conversation cannot be rendered.
         """
+        prompt = self.measure(request, config)
+        if len(prompt.tokens) >= self.max_seq:
+            raise ContextOverflowError(len(prompt.tokens), self.max_seq)
+        if not prompt.tokens:
+            raise ValueError("The prompt is empty: there is nothing to continue.")
+        return prompt
+
+    def measure(self, request: Request, config: GenerationConfig) -> Prompt:
+        """The same whether or not it fits. `truncate_oldest` leaves out as few turns as it can."""
         if request.messages is None:
-            prompt = Prompt(request.text or "", self._tokenizer.encode_prompt([request.text or ""]))
-            return self._checked(prompt)
-        messages, dropped = list(request.messages), 0
-        while True:
-            prompt = self._render(request, messages, config)
-            fits = len(prompt.tokens) < self.max_seq
-            if fits or config.overflow != "truncate_oldest":
-                break
-            shorter = without_oldest(messages)
-            dropped += len(messages) - len(shorter)
-            if len(shorter) == len(messages):
-                break
-            messages = shorter
-        return self._checked(Prompt(prompt.text, prompt.tokens, dropped))
+            return Prompt(request.text or "", self._tokenizer.encode_prompt([request.text or ""]))
+        messages = list(request.messages)
+        whole = self._render(request, messages, config)
+        if config.overflow != "truncate_oldest" or self._fits(whole):
+            return whole
+        cuts = later_exchanges(messages)
+        if not cuts:
+            return whole
+        # Prompts shrink with every exchange that goes, so a search renders few of them.
+        best = bisect_left(
+            cuts[:-1], True, key=lambda cut: self._fits(self._render(request, since(messages, cut), config))
+        )
+        kept = since(messages, cuts[best])
+        shorter = self._render(request, kept, config)
+        return Prompt(shorter.text, shorter.tokens, len(messages) - len(kept))
 
     def parts(self, request: Request, messages: Sequence[Message], config: GenerationConfig) -> list[str]:
         """The rendered prompt, cut where untrusted text could otherwise form a control token."""
         template = self._template()
         if template is None:
-            return [conversation_text(messages)]
+            text = conversation_text(messages)
+            opens = request.add_generation_prompt and not request.continue_reply
+            return [text if opens else text.removesuffix("\nassistant:")]
         return template.render_parts(
             messages,
             special_tokens=self._tokenizer.special_texts,
@@ -77,12 +90,8 @@ class PromptBuilder:
             return Prompt(text, tokens)
         return Prompt(text, self._tokenizer.encode_prompt(parts))
 
-    def _checked(self, prompt: Prompt) -> Prompt:
-        if len(prompt.tokens) >= self.max_seq:
-            raise ContextOverflowError(len(prompt.tokens), self.max_seq)
-        if not prompt.tokens:
-            raise ValueError("The prompt is empty: there is nothing to continue.")
-        return prompt
+    def _fits(self, prompt: Prompt) -> bool:
+        return len(prompt.tokens) < self.max_seq
 
 
 def _after(parts: Sequence[str], prior: str) -> list[str] | None:
@@ -103,22 +112,19 @@ def _after(parts: Sequence[str], prior: str) -> list[str] | None:
     return rest
 
 
-def without_oldest(messages: Sequence[Message]) -> list[Message]:
-    """The conversation without its oldest exchange: a user turn and all that answered it.
+def later_exchanges(messages: Sequence[Message]) -> list[int]:
+    """Where a shortened conversation may begin: at each user turn but the one it begins with now.
 
-    A call and its results are answers, so they go together. System turns and the last user turn
-    with what follows it stay; nothing is dropped when nothing else is left.
+    A call and its results are parts of the answer to a user turn, so no cut parts them.
     """
-    users = [index for index, turn in enumerate(messages) if turn.get("role") == "user"]
-    if not users:
-        return list(messages)
-    first = next(i for i, turn in enumerate(messages) if turn.get("role") not in ("system", "developer"))
-    start = min(first, users[0])
-    later = [index for index in users if index > start]
-    if not later:
-        return list(messages)
-    return [
-        turn
-        for index, turn in enumerate(messages)
-        if not start <= index < later[0] or turn.get("role") in ("system", "developer")
-    ]
+    first = next((i for i, turn in enumerate(messages) if not _is_system(turn)), len(messages))
+    return [index for index, turn in enumerate(messages) if turn.get("role") == "user" and index > first]
+
+
+def since(messages: Sequence[Message], cut: int) -> list[Message]:
+    """The system turns, and everything from `cut` on."""
+    return [turn for index, turn in enumerate(messages) if index >= cut or _is_system(turn)]
+
+
+def _is_system(turn: Message) -> bool:
+    return turn.get("role") in ("system", "developer")

@@ -32,7 +32,7 @@ def _shared(path: Path, **options: Any) -> Iterator[GenerativeModel]:
         yield model
 
 
-def _tiny(path: Path, **options: Any) -> Iterator[GenerativeModel]:
+def _single_threaded(path: Path, **options: Any) -> Iterator[GenerativeModel]:
     # Two threads that wait for each other on a busy machine are slower than one.
     yield from _shared(path, threads=1, **options)
 
@@ -40,31 +40,31 @@ def _tiny(path: Path, **options: Any) -> Iterator[GenerativeModel]:
 @pytest.fixture(scope="session")
 def tiny(tiny_llama: Path, native_log_folder: None) -> Iterator[GenerativeModel]:
     """Byte-level BPE, ChatML, 2,048 tokens of context."""
-    yield from _tiny(tiny_llama)
+    yield from _single_threaded(tiny_llama)
 
 
 @pytest.fixture(scope="session")
 def small(tiny_llama: Path, native_log_folder: None) -> Iterator[GenerativeModel]:
     """The same with a context of 128 tokens."""
-    yield from _tiny(tiny_llama, max_seq=128)
+    yield from _single_threaded(tiny_llama, max_seq=128)
 
 
 @pytest.fixture(scope="session")
 def spm(tiny_llama_spm: Path, native_log_folder: None) -> Iterator[GenerativeModel]:
     """SentencePiece with a BOS token."""
-    yield from _tiny(tiny_llama_spm)
+    yield from _single_threaded(tiny_llama_spm)
 
 
 @pytest.fixture(scope="session")
 def base(tiny_base: Path, native_log_folder: None) -> Iterator[GenerativeModel]:
     """No chat template."""
-    yield from _tiny(tiny_base)
+    yield from _single_threaded(tiny_base)
 
 
 @pytest.fixture(scope="session")
 def starter(starter_model: Path, native_log_folder: None) -> Iterator[GenerativeModel]:
     """SmolLM2, with 1,024 tokens of context for each of up to four replies."""
-    yield from _shared(starter_model, max_seq=1024)
+    yield from _single_threaded(starter_model, max_seq=1024)
 
 
 @pytest.fixture
