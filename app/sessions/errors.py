@@ -1,0 +1,67 @@
+"""The errors of the session layer; each reads as a sentence for a person and has a code for programs."""
+
+from __future__ import annotations
+
+from backend.types import BackendError, ContextOverflowError, EngineError, ModelLoadError, QueueFullError
+
+
+class FiresideError(Exception):
+    """The root of what the session layer raises on purpose.
+
+    `status_code` is the HTTP status it would be, `code` one word for programs; a thing that is
+    not there is this very class with status 404.
+    """
+
+    def __init__(self, message: str, status_code: int | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status_code = status_code
+        self.code = code
+        self.remedy = ""
+
+
+class InvalidInputError(FiresideError):
+    """What was asked makes no sense (400)."""
+
+    def __init__(self, message: str, status_code: int | None = 400, code: str | None = "invalid") -> None:
+        super().__init__(message, status_code, code)
+
+
+class ConflictError(FiresideError):
+    """It makes sense, but not now: somebody else holds the session, or a turn runs (409)."""
+
+    def __init__(self, message: str, status_code: int | None = 409, code: str | None = "conflict") -> None:
+        super().__init__(message, status_code, code)
+
+
+class ServerError(FiresideError):
+    """The store or the engine failed (500 and above)."""
+
+    def __init__(
+        self, message: str, status_code: int | None = 500, code: str | None = "server_error"
+    ) -> None:
+        super().__init__(message, status_code, code)
+
+
+def not_found(what: str, name: str) -> FiresideError:
+    """The error for a session, item, file or rule that is not there."""
+    return FiresideError(f"There is no {what} {name!r}.", 404, "not_found")
+
+
+def wrapped(err: BackendError) -> FiresideError:
+    """A backend's error as one of this family; raise it `from` the original."""
+    match err:
+        case ContextOverflowError():
+            found = FiresideError(str(err), 400, "context_overflow")
+            found.remedy = "Shorten the message, compact the chat, or load the model with a larger context."
+        case ModelLoadError():
+            found = FiresideError(str(err), 503, err.cause)
+            found.remedy = err.remedy
+        case QueueFullError():
+            found = FiresideError(str(err), 503, "queue_full")
+        case EngineError():
+            found = ServerError(str(err), 500, "engine_error")
+            found.remedy = err.remedy
+        case _:
+            found = ServerError(str(err), 500, "backend_error")
+    return found

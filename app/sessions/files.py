@@ -1,0 +1,202 @@
+"""The files of a session: kept with the chat, found only through it, and what the model gets of them."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import mimetypes
+import os
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.sessions.database import Database
+from app.sessions.errors import FiresideError, InvalidInputError, not_found
+from app.sessions.records import Json, new_id, now
+
+MB = 1_000_000
+MAX_BYTES = 25 * MB
+_LIMITS = {"image": 5 * MB, "pdf": 20 * MB, "text": 10 * MB, "audio": 25 * MB}
+_TEXT_TYPES = ("application/json", "application/xml", "application/toml", "application/yaml")
+
+
+@dataclass(frozen=True)
+class SessionFile:
+    """A file's name, size and kind; its content is read by itself."""
+
+    id: str
+    session_id: str
+    name: str
+    content_type: str
+    bytes: int
+    created_at: int
+
+    def to_wire(self) -> Json:
+        """The shape of the file routes."""
+        metadata = {
+            "filename": self.name,
+            "bytes": self.bytes,
+            "created_at": self.created_at,
+            "content_type": self.content_type,
+        }
+        return {"id": self.id, "object": "session.file", "name": self.name, "metadata": metadata}
+
+
+class SessionFiles:
+    """Files of all sessions of a store; one of another session is not found."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def upload(self, session_id: str, path: str | os.PathLike[str]) -> SessionFile:
+        """Keep a copy of a file. 413 where it is too large, 415 where its kind is not taken."""
+        source = Path(path)
+        try:
+            size = (await asyncio.to_thread(source.stat)).st_size
+            if size > MAX_BYTES:
+                raise _too_large(source.name, size, MAX_BYTES)
+            content = await asyncio.to_thread(source.read_bytes)
+        except OSError as err:
+            raise InvalidInputError(f"{source} cannot be read: {err.strerror or err}.") from err
+        return await self.add(session_id, source.name, content)
+
+    async def add(self, session_id: str, name: str, content: bytes) -> SessionFile:
+        """Keep `content` under a file's `name`."""
+        name = os.path.basename(name.replace("\\", "/")).strip() or "file"
+        content_type = mimetypes.guess_type(name)[0] or _guess(content)
+        kind = _kind(content_type)
+        if kind is None:
+            raise FiresideError(
+                f"{name} is of a kind ({content_type}) that no model here reads.", 415, "unsupported_type"
+            )
+        if len(content) > _LIMITS[kind]:
+            raise _too_large(name, len(content), _LIMITS[kind])
+        file = SessionFile(new_id("file"), session_id, name, content_type, len(content), now())
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "INSERT INTO files(id, session_id, name, content_type, bytes, created_at, content) "
+                "VALUES (:id, :session_id, :name, :content_type, :bytes, :created_at, :content)",
+                {**vars(file), "content": content},
+            )
+
+        await self._database.write(work)
+        return file
+
+    async def list(self, session_id: str) -> list[SessionFile]:
+        """The files of a session, oldest first."""
+
+        def work(connection: sqlite3.Connection) -> list[SessionFile]:
+            rows: Any = connection.execute(
+                "SELECT id, session_id, name, content_type, bytes, created_at FROM files "
+                "WHERE session_id = ? ORDER BY created_at, id",
+                (session_id,),
+            )
+            return [SessionFile(*row) for row in rows]
+
+        return await self._database.read(work)
+
+    async def get(self, session_id: str, file_id: str) -> SessionFile:
+        """A file's metadata; 404 where this session has none of that id."""
+        return (await self._row(session_id, file_id))[0]
+
+    async def get_content(self, session_id: str, file_id: str) -> bytes:
+        """A file's content."""
+        return (await self._row(session_id, file_id))[1]
+
+    async def download(self, session_id: str, file_id: str, to_path: str | os.PathLike[str]) -> Path:
+        """Write a file's content to `to_path`, whose parents are made."""
+        content = await self.get_content(session_id, file_id)
+        target = Path(to_path)
+
+        def write() -> None:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+
+        await asyncio.to_thread(write)
+        return target
+
+    async def delete(self, session_id: str, file_id: str) -> None:
+        """Remove a file; 404 where this session has none of that id."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            gone = connection.execute(
+                "DELETE FROM files WHERE id = ? AND session_id = ?", (file_id, session_id)
+            )
+            if not gone.rowcount:
+                raise not_found("file", file_id)
+
+        await self._database.write(work)
+
+    async def _row(self, session_id: str, file_id: str) -> tuple[SessionFile, bytes]:
+        def work(connection: sqlite3.Connection) -> tuple[SessionFile, bytes]:
+            row = connection.execute(
+                "SELECT id, session_id, name, content_type, bytes, created_at, content FROM files "
+                "WHERE id = ? AND session_id = ?",
+                (file_id, session_id),
+            ).fetchone()
+            if row is None:
+                raise not_found("file", file_id)
+            return SessionFile(*row[:6]), bytes(row[6])
+
+        return await self._database.read(work)
+
+    async def parts(self, session_id: str, blocks: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
+        """What the model gets for each file that `blocks` mention, by file id."""
+        found: dict[str, Json] = {}
+        for block in blocks:
+            file_id = block.get("file_id")
+            if isinstance(file_id, str) and file_id not in found:
+                found[file_id] = _part(*await self._row(session_id, file_id))
+        return found
+
+
+def block_for(file: SessionFile) -> Json:
+    """The content block that attaches a file to a message."""
+    if file.content_type.startswith("image/"):
+        return {"type": "input_image", "file_id": file.id}
+    return {"type": "input_file", "file_id": file.id, "filename": file.name}
+
+
+def _part(file: SessionFile, content: bytes) -> Json:
+    kind = _kind(file.content_type)
+    if kind == "text":
+        text = content.decode("utf-8", "replace")
+        return {"type": "text", "text": f"[attached file {file.name}]\n{text}\n[end of {file.name}]"}
+    if kind == "image":
+        data = base64.b64encode(content).decode("ascii")
+        return {"type": "image_url", "image_url": {"url": f"data:{file.content_type};base64,{data}"}}
+    if kind == "audio":
+        data = base64.b64encode(content).decode("ascii")
+        sound = {"data": data, "format": Path(file.name).suffix[1:]}
+        return {"type": "input_audio", "input_audio": sound}
+    return {"type": "text", "text": f"[attached file {file.name}: its text cannot be read here]"}
+
+
+def _kind(content_type: str) -> str | None:
+    main = content_type.partition("/")[0]
+    if main in ("image", "audio", "text"):
+        return main
+    if content_type == "application/pdf":
+        return "pdf"
+    return "text" if content_type in _TEXT_TYPES or content_type.endswith(("+json", "+xml")) else None
+
+
+def _guess(content: bytes) -> str:
+    """Text is what decodes as UTF-8 and holds no zero byte."""
+    head = content[:65536]
+    try:
+        head.decode("utf-8")
+    except UnicodeDecodeError as err:
+        # A character cut by the end of the sample is no fault of the file.
+        if err.start < len(head) - 3:
+            return "application/octet-stream"
+    return "application/octet-stream" if b"\0" in head else "text/plain"
+
+
+def _too_large(name: str, size: int, limit: int) -> FiresideError:
+    return FiresideError(
+        f"{name} has {size / MB:.1f} MB; files of its kind may have {limit / MB:.0f} MB.", 413, "too_large"
+    )

@@ -1,0 +1,174 @@
+"""Rows of the store as values, and values as rows."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.sessions.errors import not_found
+from app.sessions.items import FunctionCall, Item, Message, item_from_wire
+from app.sessions.records import Json, now
+from app.sessions.search import indexed, preview
+
+
+@dataclass(frozen=True)
+class SessionRecord:
+    """A session's row."""
+
+    id: str
+    agent: Json
+    created_at: int = field(default_factory=now)
+    updated_at: int = field(default_factory=now)
+    parent_id: str | None = None
+    root_id: str | None = None
+    title: str | None = None
+    labels: Json = field(default_factory=dict[str, Any])
+    status: str = "idle"
+    archived: bool = False
+    pinned: bool = False
+    deleted_at: int | None = None
+    leaf_id: str | None = None
+    draft: str = ""
+    settings: Json = field(default_factory=dict[str, Any])
+    last_total_tokens: int | None = None
+    last_error: Json | None = None
+
+
+@dataclass(frozen=True)
+class Node:
+    """An item with its place in the tree."""
+
+    item: Item
+    session_id: str
+    parent_id: str | None
+
+
+@dataclass(frozen=True)
+class Writing:
+    """A reply that is being written, as far as it was saved."""
+
+    response_id: str
+    session_id: str
+    parent_id: str | None
+    agent: str
+    reasoning: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one transaction does to a session.
+
+    `items` are added below `parent`, each below the one before; with `move_leaf` the active path
+    then ends at the last of them. `settled` are calls whose status or approved arguments are now
+    known. `fields` are columns of the session's row.
+    """
+
+    items: Sequence[Item] = ()
+    parent: str | None = None
+    move_leaf: bool = True
+    settled: Sequence[FunctionCall] = ()
+    enqueue: Sequence[Item] = ()
+    dequeue: Sequence[str] = ()
+    written: Sequence[str] = ()
+    """Responses whose checkpoint is no longer needed."""
+    fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+# ---- rows ----------------------------------------------------------------------------------
+
+_JSON_COLUMNS = ("agent", "labels", "settings", "last_error")
+_FLAG_COLUMNS = ("archived", "pinned")
+
+
+def columns_of(fields: Mapping[str, Any]) -> Json:
+    return {name: _column(name, value) for name, value in fields.items()}
+
+
+def _column(name: str, value: Any) -> Any:
+    if name in _JSON_COLUMNS and value is not None:
+        return text_json(value)
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+def record_of(row: Json) -> SessionRecord:
+    for name in _JSON_COLUMNS:
+        row[name] = None if row[name] is None else ({} if row[name] == "{}" else json.loads(row[name]))
+    for name in _FLAG_COLUMNS:
+        row[name] = bool(row[name])
+    return SessionRecord(**row)
+
+
+def update_session(connection: sqlite3.Connection, session_id: str, fields: Mapping[str, Any]) -> None:
+    columns = columns_of(fields)
+    sets = ", ".join(f"{name} = ?" for name in columns)
+    changed = connection.execute(f"UPDATE sessions SET {sets} WHERE id = ?", (*columns.values(), session_id))
+    if not changed.rowcount:
+        raise not_found("chat", session_id)
+
+
+def add_items(
+    connection: sqlite3.Connection, session_id: str, items: Sequence[Item], parent: str | None
+) -> None:
+    depth = -1
+    if parent is not None:
+        row = connection.execute(
+            "SELECT depth FROM items WHERE id = ? AND session_id = ?", (parent, session_id)
+        ).fetchone()
+        if row is None:
+            raise not_found("item", parent)
+        depth = int(row[0])
+    for item in items:
+        depth += 1
+        parent = _add_item(connection, session_id, item, parent, depth)
+
+
+def _add_item(
+    connection: sqlite3.Connection, session_id: str, item: Item, parent: str | None, depth: int
+) -> str:
+    cursor = connection.execute(
+        "INSERT INTO items(id, session_id, parent_id, depth, response_id, type, data) VALUES (?,?,?,?,?,?,?)",
+        (item.id, session_id, parent, depth, item.response_id, item.type, text_json(item.to_wire())),
+    )
+    if (text := item.searchable) and not (isinstance(item, Message) and item.is_meta):
+        connection.execute("INSERT INTO found(rowid, body) VALUES (?, ?)", (cursor.lastrowid, indexed(text)))
+    return item.id
+
+
+def settle(connection: sqlite3.Connection, call: FunctionCall) -> None:
+    connection.execute("UPDATE items SET data = ? WHERE id = ?", (text_json(call.to_wire()), call.id))
+
+
+def hit(session_id: str, title: str | None, archived: int, data: str, *, query: str) -> Json:
+    item = item_of(data)
+    return {
+        "session_id": session_id,
+        "title": title,
+        "archived": bool(archived),
+        "item_id": item.id,
+        "type": item.type,
+        "role": item.role if isinstance(item, Message) else None,
+        "created_at": item.created_at,
+        "preview": preview(item.searchable, query),
+    }
+
+
+def item_of(data: str) -> Item:
+    return item_from_wire(json.loads(data))
+
+
+def text_json(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    # Half a surrogate pair has no UTF-8; escaped, it survives.
+    return text if _encodes(text) else json.dumps(value, separators=(",", ":"))
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

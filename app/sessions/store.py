@@ -1,0 +1,381 @@
+"""The store: sessions as trees of items, durable before anybody hears of them, never overwritten.
+
+Owns the SQL. It knows nothing of turns; what belongs together is given to it as one `Change`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from app import paths
+from app.sessions.database import Database
+from app.sessions.errors import ConflictError, InvalidInputError, not_found
+from app.sessions.items import Item
+from app.sessions.locks import SessionLocks
+from app.sessions.records import Json, now
+from app.sessions.rows import (
+    Change,
+    Node,
+    SessionRecord,
+    Writing,
+    add_items,
+    columns_of,
+    hit,
+    item_of,
+    record_of,
+    settle,
+    text_json,
+    update_session,
+)
+from app.sessions.search import match_expression
+
+Order = Literal["asc", "desc"]
+DELETED_KEPT_S = 30 * 24 * 3600
+MAX_PAGE = 10_000
+STORE_FILE = "chats.db"
+
+_PATH = """
+    WITH RECURSIVE path(id, parent_id, depth, seq) AS (
+        SELECT id, parent_id, depth, seq FROM items WHERE id = ?
+        UNION ALL
+        SELECT i.id, i.parent_id, i.depth, i.seq FROM path p JOIN items i ON i.id = p.parent_id
+    )
+"""
+
+
+class Store:
+    """The chats of one person. `path` is a file or a folder; None keeps everything in memory."""
+
+    def __init__(self, path: Path | None) -> None:
+        if path is not None and path.is_dir():
+            path = path / STORE_FILE
+        self.file = path
+        self.database = Database(path)
+        self.locks = SessionLocks(None if path is None else path.with_name("locks"))
+
+    @classmethod
+    def default(cls) -> Store:
+        """The store in the data folder."""
+        return cls(paths.make_private_dir(paths.data_dir()) / STORE_FILE)
+
+    @property
+    def private(self) -> bool:
+        """Whether nothing of it reaches a disk."""
+        return self.file is None
+
+    async def close(self) -> None:
+        await self.database.close()
+        self.locks.release_all()
+
+    # ---- sessions --------------------------------------------------------------------------
+
+    async def add_session(self, record: SessionRecord, items: Sequence[Item] = ()) -> None:
+        """Write a new session, with what it begins with."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            columns = columns_of(vars(record))
+            names = ", ".join(columns)
+            marks = ", ".join("?" * len(columns))
+            connection.execute(f"INSERT INTO sessions({names}) VALUES ({marks})", list(columns.values()))
+            if items:
+                add_items(connection, record.id, items, None)
+                connection.execute("UPDATE sessions SET leaf_id = ? WHERE id = ?", (items[-1].id, record.id))
+
+        await self.database.write(work)
+
+    async def session(self, session_id: str, *, deleted: bool = False) -> SessionRecord:
+        """A session's row; a FiresideError with status 404 where there is none."""
+
+        def work(connection: sqlite3.Connection) -> SessionRecord:
+            cursor = connection.execute("SELECT * FROM sessions WHERE id = ?", (session_id,))
+            row = cursor.fetchone()
+            if row is None:
+                raise not_found("chat", session_id)
+            record = record_of(dict(zip((column[0] for column in cursor.description), row, strict=True)))
+            if record.deleted_at is not None and not deleted:
+                raise not_found("chat", session_id)
+            return record
+
+        return await self.database.read(work)
+
+    async def sessions(
+        self,
+        *,
+        limit: int = 20,
+        after: str | None = None,
+        before: str | None = None,
+        agent: str | None = None,
+        order: Order = "desc",
+        sort: str = "updated_at",
+        include_archived: bool = False,
+        parent_id: str | None = None,
+        statuses: Sequence[str] = (),
+        deleted: bool = False,
+    ) -> list[SessionRecord]:
+        """A page of sessions, top-level ones unless `parent_id` is given."""
+        if sort not in ("created_at", "updated_at"):
+            raise InvalidInputError(f"Chats are sorted by created_at or updated_at, not by {sort[:40]!r}.")
+        where = ["deleted_at IS NOT NULL" if deleted else "deleted_at IS NULL"]
+        values: list[Any] = []
+        if statuses:
+            where.append(f"status IN ({', '.join('?' * len(statuses))})")
+            values.extend(statuses)
+        else:
+            where.append("parent_id IS ?")
+            values.append(parent_id)
+        if not include_archived and not statuses:
+            where.append("archived = 0")
+        if agent is not None:
+            where.append("json_extract(agent, '$.name') = ?")
+            values.append(agent)
+        back = order == "desc"
+        for cursor_id, further in ((after, back), (before, not back)):
+            if cursor_id is not None:
+                sign = "<" if further else ">"
+                where.append(f"({sort}, id) {sign} (SELECT {sort}, id FROM sessions WHERE id = ?)")
+                values.append(cursor_id)
+        # The page before a cursor is the one nearest to it.
+        turned = back != (before is not None)
+        direction = "DESC" if turned else "ASC"
+        sql = (
+            f"SELECT * FROM sessions WHERE {' AND '.join(where)} "
+            f"ORDER BY {sort} {direction}, id {direction} LIMIT ?"
+        )
+        values.append(max(1, min(limit, MAX_PAGE)))
+
+        def work(connection: sqlite3.Connection) -> list[SessionRecord]:
+            cursor = connection.execute(sql, values)
+            names = [column[0] for column in cursor.description]
+            found = [record_of(dict(zip(names, row, strict=True))) for row in cursor]
+            return found[::-1] if before is not None else found
+
+        return await self.database.read(work)
+
+    async def apply(self, session_id: str, change: Change, *, durable: bool = True) -> None:
+        """Do everything in `change`, or nothing of it."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            fields = dict(change.fields)
+            if change.items:
+                add_items(connection, session_id, change.items, change.parent)
+                if change.move_leaf:
+                    fields["leaf_id"] = change.items[-1].id
+            for call in change.settled:
+                settle(connection, call)
+            for item_id in change.dequeue:
+                gone = connection.execute(
+                    "DELETE FROM queue WHERE item_id = ? AND session_id = ?", (item_id, session_id)
+                )
+                if not gone.rowcount:
+                    raise ConflictError("That queued message has been sent or removed already.")
+            for item in change.enqueue:
+                connection.execute(
+                    "INSERT INTO queue SELECT ?, ?, coalesce(max(position), 0) + 1, ? FROM queue",
+                    (item.id, session_id, text_json(item.to_wire())),
+                )
+            for response_id in change.written:
+                connection.execute("DELETE FROM writing WHERE response_id = ?", (response_id,))
+            if change.items or fields.keys() - {"status", "draft"}:
+                fields.setdefault("updated_at", now())
+            if fields:
+                update_session(connection, session_id, fields)
+
+        await self.database.write(work, durable=durable)
+
+    async def checkpoint(self, writing: Writing) -> None:
+        """Save a reply as far as it is written."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "INSERT OR REPLACE INTO writing(response_id, session_id, parent_id, agent, reasoning, text) "
+                "VALUES (:response_id, :session_id, :parent_id, :agent, :reasoning, :text)",
+                vars(writing),
+            )
+
+        await self.database.write(work, durable=False)
+
+    async def writings(self, session_id: str | None = None) -> list[Writing]:
+        """The replies that were being written: of one session, or of all."""
+
+        def work(connection: sqlite3.Connection) -> list[Writing]:
+            rows = connection.execute(
+                "SELECT response_id, session_id, parent_id, agent, reasoning, text FROM writing "
+                "WHERE ?1 IS NULL OR session_id = ?1",
+                (session_id,),
+            )
+            return [Writing(*row) for row in rows]
+
+        return await self.database.read(work)
+
+    async def purge(self, before: int | None = None) -> list[str]:
+        """Remove what was deleted more than 30 days ago, for good; returns the ids."""
+        limit = now() - DELETED_KEPT_S if before is None else before
+
+        def work(connection: sqlite3.Connection) -> list[str]:
+            rows = connection.execute("SELECT id FROM sessions WHERE deleted_at < ?", (limit,)).fetchall()
+            for (session_id,) in rows:
+                connection.execute(
+                    "DELETE FROM found WHERE rowid IN (SELECT seq FROM items WHERE session_id = ?)",
+                    (session_id,),
+                )
+                for table in ("items", "queue", "writing", "rules", "decisions", "files"):
+                    connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
+                connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+            return [row[0] for row in rows]
+
+        return await self.database.write(work)
+
+    # ---- items -----------------------------------------------------------------------------
+
+    async def node(self, item_id: str) -> Node:
+        """An item with its place; 404 where there is none."""
+
+        def work(connection: sqlite3.Connection) -> Node:
+            row = connection.execute(
+                "SELECT data, session_id, parent_id FROM items WHERE id = ?", (item_id,)
+            ).fetchone()
+            if row is None:
+                raise not_found("item", item_id)
+            return Node(item_of(row[0]), row[1], row[2])
+
+        return await self.database.read(work)
+
+    async def branch(
+        self,
+        leaf_id: str | None,
+        *,
+        limit: int | None = None,
+        after: str | None = None,
+        order: Order = "asc",
+    ) -> list[Item]:
+        """The items from the root to `leaf_id`; with `limit` one page of them, beyond `after`."""
+        direction = "ASC" if order == "asc" else "DESC"
+        beyond = ">" if order == "asc" else "<"
+        sql = (
+            f"{_PATH} SELECT i.data FROM path p JOIN items i ON i.seq = p.seq "
+            f"WHERE ?2 IS NULL OR p.depth {beyond} (SELECT depth FROM items WHERE id = ?2) "
+            f"ORDER BY p.depth {direction} LIMIT ?3"
+        )
+
+        def work(connection: sqlite3.Connection) -> list[Item]:
+            start, cursor = leaf_id, after
+            if order == "desc" and after is not None:
+                # Walking on from the cursor costs a page, not the whole chat.
+                row = connection.execute("SELECT parent_id FROM items WHERE id = ?", (after,)).fetchone()
+                start, cursor = (row[0] if row else None), None
+            rows: Any
+            if order == "desc" and limit is not None:
+                newest = f"{_PATH} SELECT i.data FROM path p JOIN items i ON i.seq = p.seq LIMIT ?2"
+                rows = connection.execute(newest, (start, limit))
+            else:
+                rows = connection.execute(sql, (start, cursor, -1 if limit is None else limit))
+            return [item_of(data) for (data,) in rows]
+
+        return await self.database.read(work)
+
+    async def tree(self, session_id: str) -> list[Node]:
+        """Every item of a session, on whatever branch, in the order they were written."""
+
+        def work(connection: sqlite3.Connection) -> list[Node]:
+            rows = connection.execute(
+                "SELECT data, session_id, parent_id FROM items WHERE session_id = ? ORDER BY seq",
+                (session_id,),
+            )
+            return [Node(item_of(data), owner, parent) for data, owner, parent in rows]
+
+        return await self.database.read(work)
+
+    async def added_since(self, session_id: str, seq: int) -> list[tuple[int, Item]]:
+        """Items written after `seq`, with theirs; how a second process follows."""
+
+        def work(connection: sqlite3.Connection) -> list[tuple[int, Item]]:
+            rows = connection.execute(
+                "SELECT seq, data FROM items WHERE session_id = ? AND seq > ? ORDER BY seq", (session_id, seq)
+            )
+            return [(number, item_of(data)) for number, data in rows]
+
+        return await self.database.read(work)
+
+    async def children(self, item_id: str | None, session_id: str) -> list[Item]:
+        """The items right below one, oldest first; of the root where it is None."""
+
+        def work(connection: sqlite3.Connection) -> list[Item]:
+            rows = connection.execute(
+                "SELECT data FROM items WHERE parent_id IS ? AND session_id = ? ORDER BY seq",
+                (item_id, session_id),
+            )
+            return [item_of(data) for (data,) in rows]
+
+        return await self.database.read(work)
+
+    async def newest_leaf(self, item_id: str) -> str:
+        """The end of the newest branch through an item."""
+
+        def work(connection: sqlite3.Connection) -> str:
+            leaf = item_id
+            while row := connection.execute(
+                "SELECT id FROM items WHERE parent_id = ? ORDER BY seq DESC LIMIT 1", (leaf,)
+            ).fetchone():
+                leaf = row[0]
+            return leaf
+
+        return await self.database.read(work)
+
+    async def response(self, response_id: str) -> list[Node]:
+        """The items of a response, in order; 404 where there is none."""
+
+        def work(connection: sqlite3.Connection) -> list[Node]:
+            rows = connection.execute(
+                "SELECT data, session_id, parent_id FROM items WHERE response_id = ? ORDER BY seq",
+                (response_id,),
+            ).fetchall()
+            if not rows:
+                raise not_found("response", response_id)
+            return [Node(item_of(data), owner, parent) for data, owner, parent in rows]
+
+        return await self.database.read(work)
+
+    async def queued(self, session_id: str) -> list[Item]:
+        """Inputs that wait, oldest first."""
+
+        def work(connection: sqlite3.Connection) -> list[Item]:
+            rows = connection.execute(
+                "SELECT data FROM queue WHERE session_id = ? ORDER BY position", (session_id,)
+            )
+            return [item_of(data) for (data,) in rows]
+
+        return await self.database.read(work)
+
+    async def requeue(self, session_id: str, item: Item) -> None:
+        """Change a queued input in its place; 409 where it was sent meanwhile."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            changed = connection.execute(
+                "UPDATE queue SET data = ? WHERE item_id = ? AND session_id = ?",
+                (text_json(item.to_wire()), item.id, session_id),
+            )
+            if not changed.rowcount:
+                raise ConflictError("That queued message has been sent or removed already.")
+
+        await self.database.write(work)
+
+    async def search(self, query: str, *, limit: int = 50) -> list[Json]:
+        """Items that hold all words of `query`, newest first: session, item, title, preview."""
+        expression = match_expression(query)
+        if expression is None:
+            return []
+
+        def work(connection: sqlite3.Connection) -> list[Json]:
+            rows = connection.execute(
+                "SELECT i.session_id, s.title, s.archived, i.data FROM "
+                "(SELECT rowid AS seq FROM found WHERE found MATCH ? ORDER BY rowid DESC) f "
+                "JOIN items i ON i.seq = f.seq JOIN sessions s ON s.id = i.session_id "
+                "WHERE s.deleted_at IS NULL LIMIT ?",
+                (expression, max(1, min(limit, MAX_PAGE))),
+            )
+            return [hit(*row, query=query) for row in rows]
+
+        return await self.database.read(work)
