@@ -95,18 +95,22 @@ def bench(
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Model: a file, a folder or a name.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats, few rows: some 20 seconds.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="Measure only these (commas; repeatable).")
+    ] = None,
+    pairs: Annotated[int, typer.Option("--pairs", help="Interleaved pairs of each ratio.")] = 10,
 ) -> None:
     """Measure this machine against bare llama.cpp."""
     from backend import bench as benchmark
 
-    options = [
-        *(["--model", model] if model else []),
-        *(["--quick"] if quick else []),
-        *(["--json"] if as_json else []),
-    ]
-    raise typer.Exit(benchmark.main(options))
+    names = tuple(name.strip() for text in only or () for name in text.split(",") if name.strip())
+    try:
+        code = benchmark.main(model, as_json, quick, names, pairs)
+    except ValueError as err:
+        raise usage(str(err), "`fireside bench --help` lists the flags.") from err
+    raise typer.Exit(code)
 
 
 @models.command("list")
