@@ -330,7 +330,7 @@ def char_class(ranges: Ranges) -> str:
 def _escaped(char: str, special: str) -> str:
     code = ord(char)
     if char in special:
-        return f"\\x{code:02X}" if char == "^" else f"\\{char}"
+        return f"\\x{code:02X}" if char in "^-" else f"\\{char}"
     if char in "\n\r\t":
         return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}[char]
     if code > 0x7E and not char.isprintable():

@@ -73,7 +73,8 @@ class Rulebook:
     # ---- shared rules ----------------------------------------------------------------------
 
     def shared(self, name: str, notation: Notation = JSON) -> Ref:
-        """A primitive: `ws`, `number`, `integer`, and in a notation `string`, `boolean`, `null`, `any`."""
+        """A primitive: `ws` (in values), `gap` (between parts of a reply), `number` and `integer`;
+        and in a notation `string`, `boolean`, `null`, `any`."""
         key = (name, notation if name in ("string", "boolean", "null", "any") else JSON)
         if key not in self._shared:
             self._shared[key] = self._primitive(name, notation)
@@ -84,6 +85,9 @@ class Rulebook:
             case "ws":
                 indent = Repeat(gbnf.chars(" \t"), 0, MAX_INDENT)
                 return self.rules.add(name, choice((NOTHING, seq(" "), seq("\n", indent))))
+            case "gap":
+                lines = seq(Repeat(gbnf.chars("\n"), 1, 3), Repeat(gbnf.chars(" \t"), 0, MAX_INDENT))
+                return self.rules.add(name, choice((NOTHING, seq(" "), lines)))
             case "char" | "char-single":
                 return char_rule(self.rules, '"' if name == "char" else "'")
             case "string":
@@ -129,7 +133,7 @@ class Rulebook:
 
     def marker(self, text: str, places: Mapping[str, Node]) -> Node:
         """Marker text with a node for each placeholder in it; GAP stands for optional whitespace."""
-        nodes: Mapping[str, Node] = {GAP: self.shared("ws"), **places}
+        nodes: Mapping[str, Node] = {GAP: self.shared("gap"), **places}
         return seq(*(nodes.get(part, part) for part in _PLACEHOLDER.split(text) if part))
 
     # ---- reports ---------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from typing import Any
 
 from backend.chat import gbnf, numerals
 from backend.chat.document import Document, Form, SchemaError, too_large
-from backend.chat.gbnf import NEVER, NOTHING, Node, Ref, Rules, choice, seq
-from backend.chat.members import MAX_PROPERTIES, Members, narrows
+from backend.chat.gbnf import NEVER, NOTHING, Node, Ref, Rules, choice, optional, seq
+from backend.chat.members import MAX_PROPERTIES, Members, Writer, narrows, only
 from backend.chat.notation import JSON, Notation, Tags
 from backend.chat.rulebook import KEY, Dropped, Place, Rulebook
 from backend.chat.strings import FORMATS, Texts
@@ -121,6 +121,31 @@ class SchemaRules:
         """
         place = self.place(document, path, name, notation)
         return self._value([document.part(schema) for schema in schemas], place)
+
+    def value_of(self, schemas: Sequence[Schema], place: Place) -> Ref:
+        """The rule of a value at a place that these rules gave out."""
+        return self._value(schemas, place)
+
+    def arguments(self, document: Document, path: str, name: str) -> Ref:
+        """The rule of an object that satisfies the whole document."""
+        return self._value([document.root, only(("object",))], self.place(document, path, name))
+
+    def tagged_arguments(
+        self, document: Document, path: str, name: str, notation: Notation, writer: Writer, separator: Node
+    ) -> Node:
+        """The members of an object that satisfies the whole document, without brackets around; the
+        values are written in `notation`."""
+        place = self.place(document, path, name, Notation(nested=notation))
+        expanded = document.forms([document.root])
+        for keyword, reason in expanded.dropped:
+            self.book.drop(place, keyword, reason)
+        options: list[Node] = []
+        for form in expanded.forms:
+            self._report(form, place)
+            if "object" in (self._types((*form, only(("object",))), place) or ()):
+                some, may_be_empty = self.members.sequence(form, place, writer, separator)
+                options.append(optional(some) if may_be_empty else some)
+        return self.book.rules.add(name, choice(options))
 
     def place(self, document: Document, path: str, name: str, notation: Notation = JSON) -> Place:
         """A place in a document, which is kept for as long as these rules."""

@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass, field
 
 from backend import native
+from backend.engine.gbnf import check_grammar
 
 Symbol = tuple  # ("ref", name) or ("class", negated, ranges)
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
@@ -206,27 +207,19 @@ class LlamaCpp:
         self.end = next(token for token in range(model.n_vocab) if model.is_eog(token))
 
     def compiles(self, grammar: str) -> bool:
-        sampler = native.grammar_sampler(self.model, grammar)
-        if sampler:
-            native.C.llama_sampler_free(sampler)
-        return bool(sampler)
+        check_grammar(grammar)
+        native.GrammarSampler(self.model, grammar).close()
+        return True
 
     def accepts(self, grammar: str, text: str) -> bool:
         """Whether llama.cpp lets these bytes through, one after another, and then the end."""
-        sampler = native.grammar_sampler(self.model, grammar)
-        assert sampler, f"llama.cpp does not compile:\n{grammar}"
+        sampler = native.GrammarSampler(self.model, grammar)
         try:
             for byte in text.encode():
                 token = self.bytes[bytes([byte])]
-                if not self._allowed(sampler, token):
+                if not sampler.allows(token):
                     return False
-                native.C.llama_sampler_accept(sampler, token)
-            return self._allowed(sampler, self.end)
+                sampler.accept(token)
+            return sampler.allows(self.end)
         finally:
-            native.C.llama_sampler_free(sampler)
-
-    def _allowed(self, sampler: object, token: int) -> bool:
-        entry = native.C.llama_token_data(token, 1.0, 0.0)
-        array = native.C.llama_token_data_array(native.ctypes.pointer(entry), 1, -1, False)
-        native.C.llama_sampler_apply(sampler, native.ctypes.byref(array))
-        return entry.logit > -1e30
+            sampler.close()

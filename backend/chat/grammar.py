@@ -1,0 +1,256 @@
+"""The grammar of a reply: calls that cannot violate their tool's schema, an answer bound to a
+schema, and the thought in front of either, all from one `ChatFormat`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from backend.chat.adapt import envelopes
+from backend.chat.call_rules import CallRules, Offered
+from backend.chat.document import Document, SchemaError
+from backend.chat.format import ChatFormat
+from backend.chat.gbnf import NEVER, NOTHING, Node, choice, optional, seq
+from backend.chat.marker import after_prime, tidy
+from backend.chat.schema import SchemaRules
+from backend.chat.strings import Texts, text_rule
+from backend.chat.validate import as_object
+from backend.types import Grammar
+
+_LONGEST_END = 80
+"""Characters; a longer end of turn holds text of the template that no model writes."""
+
+
+@dataclass(frozen=True)
+class ReplyGrammar:
+    """A grammar, or None where the reply is free, and what it leaves to a check afterwards."""
+
+    grammar: Grammar | None
+    warnings: tuple[str, ...] = ()
+
+
+def tool_grammar(
+    chat_format: ChatFormat,
+    tools: Sequence[Mapping[str, Any]] = (),
+    *,
+    tool_choice: str | Mapping[str, Any] | None = "auto",
+    parallel_tool_calls: bool = True,
+    json_schema: Mapping[str, Any] | bool | None = None,
+    prime: str = "",
+) -> Grammar | None:
+    """The grammar of a reply; see `reply_grammar`, which also tells the warnings."""
+    return reply_grammar(
+        chat_format,
+        tools,
+        tool_choice=tool_choice,
+        parallel_tool_calls=parallel_tool_calls,
+        json_schema=json_schema,
+        prime=prime,
+    ).grammar
+
+
+def reply_grammar(
+    chat_format: ChatFormat,
+    tools: Sequence[Mapping[str, Any]] = (),
+    *,
+    tool_choice: str | Mapping[str, Any] | None = "auto",
+    parallel_tool_calls: bool = True,
+    json_schema: Mapping[str, Any] | bool | None = None,
+    prime: str = "",
+) -> ReplyGrammar:
+    """The grammar of a reply in `chat_format`; its `grammar` is None where nothing is bound.
+
+    `tools` are OpenAI envelopes or bare functions. `tool_choice` is `auto`, `required`, `none`, a
+    tool's name or the OpenAI object naming one. With `auto` the grammar sleeps until a call's
+    marker appears (a format without markers is bound from the start, and may answer in any text
+    that does not begin like a call). `json_schema` binds the answer, never a thought. `prime` is
+    what the prompt already holds of the reply, behind the assistant's header.
+
+    A tool whose schema cannot be held to takes any object, with a warning. Raises ValueError for a
+    tool_choice that names no tool, and SchemaError for a `json_schema` that no value satisfies.
+    """
+    offered = envelopes(tools)
+    mode, offered = _chosen(offered, tool_choice)
+    if mode != "none" and (chat_format.calls is None or not offered):
+        if mode == "required":
+            raise ValueError("tool_choice asks for a call, and there is no tool that could be called.")
+        mode = "none"
+    if mode == "none" and json_schema is None:
+        return ReplyGrammar(None)
+    schemas = SchemaRules()
+    reply = _Reply(chat_format, schemas, prime)
+    warnings: list[str] = []
+    answer = NEVER if json_schema is None else _answer(schemas, json_schema)
+    if mode == "none":
+        return _finished(schemas, reply.bound(answer), warnings)
+    checked = [_checked(tool["function"], warnings) for tool in offered]
+    calls = CallRules(chat_format, schemas, checked, parallel=parallel_tool_calls)
+    if mode == "required":
+        return _finished(schemas, reply.bound(NEVER, calls), warnings)
+    if json_schema is not None:
+        return _finished(schemas, reply.bound(answer, calls), warnings)
+    if reply.mixed:
+        return _finished(schemas, reply.mixed_parts(calls), warnings)
+    entries = calls.entries(prime)
+    if not entries:
+        return _finished(schemas, reply.free_or(calls), warnings)
+    root = choice(seq(node, reply.end()) for _, node in entries)
+    return _finished(schemas, root, warnings, tuple(trigger for trigger, _ in entries))
+
+
+def _finished(
+    schemas: SchemaRules, root: Node, warnings: list[str], triggers: tuple[str, ...] = ()
+) -> ReplyGrammar:
+    rules = schemas.book.rules
+    start = rules.define(rules.reserve("root"), root)
+    schemas.finish()
+    if not rules.satisfiable(start):
+        raise SchemaError(schemas.impossible())
+    told = (*warnings, *map(str, schemas.book.dropped), *schemas.book.notes)
+    grammar = Grammar(rules.text(start), lazy=bool(triggers), triggers=triggers)
+    return ReplyGrammar(grammar, tuple(dict.fromkeys(told)))
+
+
+def _answer(schemas: SchemaRules, json_schema: Mapping[str, Any] | bool) -> Node:
+    answer = schemas.value(Document(json_schema), [json_schema], "#", "answer")
+    schemas.finish()
+    if not schemas.book.rules.satisfiable(answer):
+        raise SchemaError(schemas.impossible())
+    return answer
+
+
+def _chosen(
+    offered: list[dict[str, Any]], tool_choice: str | Mapping[str, Any] | None
+) -> tuple[str, list[dict[str, Any]]]:
+    """`auto`, `required` or `none`, and the tools that may be called."""
+    if tool_choice is None:
+        return "auto", offered
+    if tool_choice in ("auto", "required", "none"):
+        return str(tool_choice), offered
+    named: Any = tool_choice
+    if isinstance(tool_choice, Mapping):
+        named = as_object(tool_choice.get("function", tool_choice)).get("name")
+    found = [tool for tool in offered if tool["function"]["name"] == named]
+    if not found:
+        names = ", ".join(tool["function"]["name"] for tool in offered) or "none"
+        raise ValueError(f"tool_choice names {named!r}, which is not offered. Offered: {names}.")
+    return "required", found[:1]
+
+
+def _checked(function: Mapping[str, Any], warnings: list[str]) -> Offered:
+    """A tool with a schema that can be held to: its own, else relaxed, else any object."""
+    name, parameters = function["name"], function["parameters"]
+    reason = ""
+    for relaxed in (False, True):
+        trial = SchemaRules(relaxed=relaxed)
+        try:
+            document = Document(parameters)
+            ref = trial.arguments(document, f"{name}#", "trial")
+            trial.finish()
+        except SchemaError as err:
+            reason = str(err)
+            break
+        if trial.book.rules.satisfiable(ref):
+            return Offered(name, document, relaxed)
+        reason = trial.impossible()
+    warnings.append(f"The arguments of the tool {name} may be any object. {reason}")
+    return Offered(name, Document({"type": "object"}), relaxed=False)
+
+
+class _Reply:
+    """The parts of a reply around calls and answer, given what the prompt already holds."""
+
+    def __init__(self, chat_format: ChatFormat, schemas: SchemaRules, prime: str) -> None:
+        self.format = chat_format
+        self.book = schemas.book
+        self.prime = prime
+
+    # ---- whole replies ---------------------------------------------------------------------
+
+    def bound(self, answer: Node, calls: CallRules | None = None) -> Node:
+        """A thought where there may be one, then the answer or calls, and nothing else."""
+        first, later = self._answers(answer)
+        if calls is not None:
+            first = choice((first, calls.section(self.prime)))
+            later = choice((later, calls.section(later=True)))
+        return self._after_thought(first, later)
+
+    def free_or(self, calls: CallRules) -> Node:
+        """Calls, or text that does not begin like one."""
+        book = self.book
+        begins = calls.begins()
+        if self.format.thought and (start := self.format.thought.start.strip()):
+            begins |= {r"^\s*" + re.escape(start)}
+        text = text_rule(Texts(excluded_patterns=begins), book.rules, "text", "raw")
+        return self._after_thought(choice((calls.section(), text)), choice((calls.section(later=True), text)))
+
+    @property
+    def mixed(self) -> bool:
+        """Whether text and calls begin with the same marker, so that none of them is a trigger."""
+        calls, start = self.format.calls, self.format.content_start.strip()
+        return bool(
+            calls and start and calls.call_start.strip() and start.startswith(calls.call_start.strip())
+        )
+
+    def mixed_parts(self, calls: CallRules) -> Node:
+        """Text and calls in any order, each behind its marker."""
+        book = self.book
+        opening = self.format.content_start.strip()
+        inside = Texts(without=frozenset((calls.syntax.call_start.strip(),)))
+        text = text_rule(inside, book.rules, "text", "raw")
+
+        def part(prime: str) -> Node:
+            return choice((calls.call(prime), seq(self._marker(after_prime(opening, prime)), text)))
+
+        more = book.repeat(
+            seq(book.shared("gap"), optional(self._separator(calls)), part("")), 0, 31, None, ""
+        )
+        return self._after_thought(seq(part(self.prime), *more), seq(part(""), *more))
+
+    def end(self) -> Node:
+        """What may stand behind the last part; tokens that end a reply need no text."""
+        ends = [text for text in self.format.end_of_turn if 0 < len(text) <= _LONGEST_END]
+        return optional(seq(self.book.shared("gap"), choice(map(self._marker, ends)))) if ends else NOTHING
+
+    # ---- parts -----------------------------------------------------------------------------
+
+    def _separator(self, calls: CallRules) -> Node:
+        text = calls.syntax.separator.strip()
+        return optional(self._marker(text)) if text else NOTHING
+
+    def _marker(self, text: str) -> Node:
+        return self.book.marker(tidy(text), {})
+
+    def _answers(self, answer: Node) -> tuple[Node, Node]:
+        """The answer between its markers, as the reply's first part and behind a thought."""
+        if answer == NEVER:
+            return NEVER, NEVER
+        ws = self.book.shared("gap")
+        if self.format.channels:
+            head = seq("<|channel|>final", optional(seq(" <|constrain|>json")), "<|message|>")
+            whole = seq(head, ws, answer, ws)
+            return whole, seq(self.format.header.strip(), whole)
+        start, end = self.format.content_start.strip(), self.format.content_end.strip()
+        tail = seq(ws, answer, ws, optional(self._marker(end)) if end else NOTHING)
+        opened = bool(start) and start in self.prime
+        first = tail if opened else seq(self._marker(after_prime(start, self.prime)), tail)
+        return first, seq(self._marker(start), tail)
+
+    def _after_thought(self, first: Node, later: Node) -> Node:
+        """`first` at once, or a thought and `later`; an open thought must be closed before."""
+        thought, ws = self.format.thought, self.book.shared("gap")
+        last = self.end()
+        if thought is None or not thought.end.strip():
+            return seq(ws, first, last)
+        start, end = thought.start.strip(), thought.end.strip()
+        inside = text_rule(Texts(without=frozenset((end,))), self.book.rules, "thought", "raw")
+        closing = seq(inside, self._marker(end), ws, later, last)
+        opened, closed = self.prime.rfind(start) if start else 0, self.prime.rfind(end)
+        if closed >= 0 and closed >= opened:
+            return seq(ws, first, last)
+        if opened >= 0:
+            return closing
+        return choice((seq(ws, first, last), seq(ws, self._marker(after_prime(start, self.prime)), closing)))
