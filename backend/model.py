@@ -263,6 +263,8 @@ class GenerativeModel:
 
         At most `max_active` decode at once; by default all, within the slots memory allows.
         """
+        if isinstance(prompts, str):
+            raise ValueError("generate_batch takes a list of prompts; generate takes a single one")
         if max_active is not None and max_active < 1:
             raise ValueError(f"max_active must be at least 1, not {max_active}")
         settings = GenerationConfig.of(config, **overrides)
