@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backend import ChatOutcome, GenerativeModel, PrefillProgress
+from tests import tiny_gguf
+from tests.backend.model_api.test_stream import until
+
+Opener = Callable[..., GenerativeModel]
+GREEDY: dict[str, Any] = {"temperature": 0, "max_new_tokens": 12}
+
+
+def user(text: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text}]
+
+
+def test_66_chat_returns_the_text_and_a_stream_the_same_in_pieces(tiny: GenerativeModel) -> None:
+    text = tiny.chat(user("hello"), **GREEDY)
+    assert isinstance(text, str)
+    pieces = list(tiny.chat(user("hello"), stream=True, **GREEDY))
+    assert len(pieces) > 3
+    assert "".join(pieces) == text
+
+
+def test_67_the_callers_list_is_not_changed_and_nothing_is_remembered(tiny: GenerativeModel) -> None:
+    turns = [*user("my name is the"), {"role": "assistant", "content": "hi"}, *user("what is it")]
+    before = copy.deepcopy(turns)
+    alone = tiny.chat(user("what is it"), **GREEDY)
+    with_past = tiny.chat(turns, **GREEDY)
+    assert turns == before
+    assert with_past != alone
+    assert tiny.chat(user("what is it"), **GREEDY) == alone
+
+
+def test_67_messages_may_change_once_the_call_is_made(tiny: GenerativeModel) -> None:
+    turns = user("hello")
+    expected = tiny.chat(user("hello"), **GREEDY)
+    stream = tiny.chat(turns, stream=True, **GREEDY)
+    turns[0]["content"] = "another question altogether"
+    assert "".join(stream) == expected
+
+
+@pytest.mark.model
+def test_68_a_shared_prefix_is_not_evaluated_again(starter: GenerativeModel) -> None:
+    starter.handle.pipeline().engine.forget()
+    turns = [{"role": "system", "content": "You are a terse assistant who names things."}]
+    starter.chat([*turns, *user("Name a fruit.")], temperature=0, max_new_tokens=2)
+    assert starter.report is not None
+    assert starter.report.reused_tokens == 0
+    first = starter.chat([*turns, *user("Name a city.")], temperature=0, max_new_tokens=3)
+    assert starter.report.reused_tokens >= len(starter.tokenizer.encode(turns[0]["content"]))
+    starter.handle.pipeline().engine.forget()
+    assert starter.chat([*turns, *user("Name a city.")], temperature=0, max_new_tokens=3) == first
+    assert starter.report.reused_tokens == 0
+
+
+def test_68_chat_generate_and_sessions_share_the_cache(fresh: Opener) -> None:
+    model = fresh()
+    model.generate("hello you and the", **GREEDY)
+    model.chat(user("hello you and the"), **GREEDY)
+    assert model.report is not None
+    assert model.report.reused_tokens == model.report.prompt_tokens - 2
+    with model.chat_session() as chat:
+        chat.send("hello you and the", **GREEDY)
+        assert chat.report is not None
+        assert chat.report.reused_tokens == chat.report.prompt_tokens - 2
+    assert model.pipeline.engine.counters().built == 1
+
+
+def test_69_the_report_is_a_chat_outcome(tiny: GenerativeModel) -> None:
+    text = tiny.chat(user("hello"), **GREEDY)
+    assert type(tiny.report) is ChatOutcome
+    assert tiny.report.text == text
+    assert tiny.report.tool_calls == ()
+    list(tiny.chat(user("hello"), stream=True, temperature=0, max_new_tokens=3))
+    assert tiny.report.new_tokens == 3
+
+
+@pytest.mark.parametrize("media", ["images", "audio", "videos"])
+def test_73_media_are_refused_for_now(tiny: GenerativeModel, media: str) -> None:
+    with pytest.raises(ValueError, match=f"{media}: .* reads text only"):
+        tiny.chat(user("hello"), **{media: [object()]})
+    with tiny.chat_session() as chat:
+        for ask in (chat.send, lambda text, **options: chat.complete(user(text), **options)):
+            with pytest.raises(ValueError, match=f"{media}: .* reads text only"):
+                ask("hello", **{media: [object()]})
+        assert chat.messages == []
+
+
+def test_closing_a_streamed_chat_cancels_the_reply(fresh: Opener) -> None:
+    model = fresh()
+    stream = model.chat(user("hello"), stream=True, temperature=0, max_new_tokens=1900, ignore_eos=True)
+    next(stream)
+    stream.close()
+    until(lambda: model.report)
+    assert model.report is not None
+    assert model.report.finish == "cancelled"
+    assert model.report.new_tokens < 1900
+
+
+def test_cancelling_in_the_middle_of_a_prompt_leaves_the_rest_of_it_unread(
+    tmp_path: Path, fresh: Opener
+) -> None:
+    shape = replace(tiny_gguf.SHAPES["llama"], n_ctx=16384)
+    model = fresh(tiny_gguf.make_model(tmp_path / "long.gguf", shape=shape))
+    stream = model.chat(user("hello you " * 3000), stream="events", max_new_tokens=4)
+    progress = next(stream)
+    assert isinstance(progress, PrefillProgress)
+    assert progress.total > 14_000
+    stream.close()
+    until(lambda: model.report)
+    assert model.report is not None
+    assert model.report.finish == "cancelled"
+    assert model.pipeline.engine.counters().decoded_rows < progress.total
+    cold = model.chat(user("hello"), **GREEDY)
+    model.pipeline.engine.forget()
+    assert model.chat(user("hello"), **GREEDY) == cold
+
+
+def test_a_chat_without_a_template_stops_before_another_speakers_line(base: GenerativeModel) -> None:
+    from backend import Request
+    from backend.stream import Inbox
+
+    inbox = Inbox()
+    said = "Fine.\nuser: and you?\nassistant: well"
+    base.pipeline.start(Request(messages=user("hello"), forced=said), inbox.put)
+    *_, outcome = inbox
+    assert isinstance(outcome, ChatOutcome)
+    assert outcome.text.strip() == "Fine."
+    assert (outcome.finish, outcome.stop_match) == ("stop", None)
