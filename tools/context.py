@@ -1,0 +1,260 @@
+"""What a running tool is given: its session, its workspace, its limits, and ways to say and ask.
+
+The session manager fills it; nothing here knows a session, a model or a screen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from tools.definition import Tool, ToolError
+
+if TYPE_CHECKING:
+    from tools.delegate import Delegation
+    from tools.sandbox import Sandbox
+    from tools.workspace import Workspace
+
+Answer: TypeAlias = dict[str, Any] | None
+
+
+class Cancelled(BaseException):
+    """Raised inside a tool whose call was cancelled; not an Exception, so that `except` lets it pass."""
+
+
+class Cancellation:
+    """A flag that any thread may set once, with callbacks that run when it is set."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[], None]] = []
+
+    @property
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
+    def set(self) -> None:
+        """Cancel. Further calls do nothing."""
+        with self._lock:
+            if self._event.is_set():
+                return
+            self._event.set()
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep at most `seconds` in a worker thread; True as soon as it is cancelled."""
+        return self._event.wait(seconds)
+
+    def raise_if_set(self) -> None:
+        """Raise Cancelled when it is set."""
+        if self._event.is_set():
+            raise Cancelled
+
+    def call(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` once when cancelled, at once if that is already so; returns how to undo it."""
+        with self._lock:
+            if not self._event.is_set():
+                self._callbacks.append(callback)
+                return lambda: self._forget(callback)
+        callback()
+        return lambda: None
+
+    def _forget(self, callback: Callable[[], None]) -> None:
+        with self._lock:
+            if callback in self._callbacks:
+                self._callbacks.remove(callback)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one call may use."""
+
+    time_s: float = 120.0
+    output_bytes: int = 16_384
+    """What the model reads of a result, in UTF-8; a token is at least one byte."""
+    kept_bytes: int = 64 << 20
+    """What is kept of a whole output; a subprocess that writes more is ended."""
+    memory_bytes: int = 4 << 30
+    """Data of each process a tool starts."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One question of a form."""
+
+    name: str
+    label: str = ""
+    kind: Literal["text", "number", "boolean"] = "text"
+    choices: tuple[str, ...] = ()
+    required: bool = True
+    default: str | float | bool | None = None
+
+
+@dataclass(frozen=True)
+class Form:
+    """A question to the person, as flat fields."""
+
+    message: str
+    fields: Sequence[Field] = ()
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The form as the flat JSON Schema of an elicitation."""
+        properties = {one.name: _property(one) for one in self.fields}
+        required = [one.name for one in self.fields if one.required]
+        return {"type": "object", "properties": properties, "required": required}
+
+
+def _property(one: Field) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": "string" if one.kind == "text" else one.kind}
+    if one.label:
+        found["title"] = one.label
+    if one.choices:
+        found["enum"] = list(one.choices)
+    if one.default is not None:
+        found["default"] = one.default
+    return found
+
+
+@dataclass(frozen=True)
+class Grants:
+    """What an approval allows: one exact call, the paths it may touch, and the files as they were shown."""
+
+    call: str
+    """Digest of the tool and its arguments, from `call_digest`."""
+    paths: frozenset[Path] = frozenset()
+    """Real paths, those outside the workspace and those that become code included."""
+    contents: Mapping[Path, str] = field(default_factory=dict[Path, str])
+    """SHA-256 of each file a call changes as its diff showed it, "" where there was none."""
+
+
+def call_digest(tool: Tool, arguments: Mapping[str, Any]) -> str:
+    """What identifies a call for its approval: the tool's own digest and the arguments."""
+    text = json.dumps(arguments, sort_keys=True, default=repr)
+    return hashlib.sha256(f"{tool.digest}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass
+class ToolContext:
+    """Given to a tool through its parameter of this type.
+
+    Made once per call by whoever runs tools.
+    """
+
+    session_id: str = ""
+    call_id: str = ""
+    space: Workspace | None = None
+    limits: Limits = field(default_factory=Limits)
+    cancellation: Cancellation = field(default_factory=Cancellation)
+    grants: Grants | None = None
+    """From the decision about this call; without it only tools that do nothing run."""
+    sandbox: Sandbox | None = None
+    """None: looked for when it is needed."""
+    output_folder: Path | None = None
+    """Where whole outputs are kept; None: nowhere."""
+    notes_folder: Path | None = None
+    allowed_addresses: tuple[str, ...] = ()
+    """Hosts, addresses and networks that network tools may reach although they are private."""
+    delegation: Delegation | None = None
+    on_progress: Callable[[str], None] | None = None
+    """Called on the event loop with each piece of live output."""
+    asker: Callable[[Form], Awaitable[Answer]] | None = None
+    """Puts a form before the person; None when nobody can be asked."""
+    loop: asyncio.AbstractEventLoop | None = None
+    on_wait: Callable[[bool], None] | None = None
+    """Told when waiting for the person starts (True) and ends, so that it costs no time of the call."""
+
+    @property
+    def workspace(self) -> Path:
+        """The real path of the workspace. Raises ToolError when there is none."""
+        return self.place.root
+
+    @property
+    def place(self) -> Workspace:
+        """The workspace. Raises ToolError when there is none."""
+        if self.space is None:
+            raise ToolError("This chat has no workspace; start Fireside with --workspace FOLDER.")
+        return self.space
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the call was cancelled; a long loop asks now and then."""
+        return self.cancellation.is_set
+
+    def progress(self, text: str) -> None:
+        """Show live output. From any thread; ignored once the call has ended."""
+        loop, show = self.loop, self.on_progress
+        if loop is None or show is None or not text:
+            return
+        try:
+            loop.call_soon_threadsafe(show, text)
+        except RuntimeError:  # The loop is closed: nobody looks any more.
+            return
+
+    async def ask(self, form: Form) -> Answer:
+        """The person's answers by field name, or None when declined or nobody can be asked."""
+        if self.asker is None:
+            return None
+        self._waiting(True)
+        try:
+            return await self.asker(form)
+        finally:
+            self._waiting(False)
+
+    def ask_blocking(self, form: Form) -> Answer:
+        """As `ask`, for a sync tool in its worker thread. Raises Cancelled."""
+        if self.loop is None or self.asker is None:
+            return None
+        future = asyncio.run_coroutine_threadsafe(self.ask(form), self.loop)
+        undo = self.cancellation.call(lambda: _cancel(future))
+        try:
+            return future.result()
+        except (asyncio.CancelledError, TimeoutError) as err:
+            raise Cancelled from err
+        finally:
+            undo()
+
+    def path(self, text: str, *, write: bool = False) -> Path:
+        """The real path that `text` leads to, if this call may touch it.
+
+        In the workspace that needs no approval of its own, except writing to files that become
+        code. Raises ToolError.
+        """
+        place = self.place.locate(text)
+        granted = self.grants is not None and place.path in self.grants.paths
+        if place.hidden:
+            raise ToolError(f"{text} belongs to Fireside itself; no tool may touch it.")
+        if not place.inside and not granted:
+            raise ToolError(f"{text} leads to {place.path}, outside the workspace, which nobody approved.")
+        if write and place.code and not granted:
+            raise ToolError(f"{text} is a file that becomes code; writing it needs an approval of its own.")
+        return place.path
+
+    def check_unchanged(self, path: Path, content: bytes | None) -> None:
+        """Raise ToolError when a file is no longer what its approval showed."""
+        shown = None if self.grants is None else self.grants.contents.get(path)
+        if shown is not None and shown != content_digest(content):
+            raise ToolError(f"{path.name} changed after this call was approved; read it and ask again.")
+
+    def _waiting(self, waits: bool) -> None:
+        if self.on_wait is not None:
+            self.on_wait(waits)
+
+
+def _cancel(future: Future[Answer]) -> None:
+    future.cancel()
+
+
+def content_digest(content: bytes | None) -> str:
+    """SHA-256 of a file's content, "" for a file that is not there."""
+    return "" if content is None else hashlib.sha256(content).hexdigest()
