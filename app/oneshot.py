@@ -22,7 +22,7 @@ from app.load_progress import LoadProgress
 from app.sinks import JsonLinesSink, JsonSink, Reply, Sink, TextSink, write_json
 from app.stdin import join_parts, read_file, read_stdin
 from app.terminal import is_terminal, notify, prepare, sanitize
-from backend.types import ChatOutcome, GenerationConfig, Piece, ReasoningPiece, TextPiece
+from backend.types import ChatOutcome, GenerationConfig, ModelLoadError, Piece, ReasoningPiece, TextPiece
 
 if TYPE_CHECKING:
     from backend import GenerativeModel
@@ -95,6 +95,12 @@ def loaded(settings: Settings, interruption: Interruption, *, slots: int) -> Gen
             options["assistant_model"] = load(assistant, progress=progress)
         model = load(source, progress=progress, **options)
     try:
+        if model.card.kind == "embedding":
+            raise ModelLoadError(
+                f"{model.card.model_id} is an embedding model and writes no text.",
+                cause="not_a_chat_model",
+                remedy="Choose a chat model; `fireside models list` shows what is here.",
+            )
         if is_terminal(sys.stderr):
             for note in model.residency.get("notes", ()):
                 notify(str(note))
@@ -186,17 +192,21 @@ def _one_reply(model: GenerativeModel, job: OneShot, text: str, config: Generati
 
 
 def _show_prompt(model: GenerativeModel, job: OneShot, text: str) -> ExitCode:
+    from backend.chat_engine import Request
+
     config = job.settings.generation()
-    prompt = text if job.raw else model.render(_messages(job, text), config=config)
-    count = len(model.tokenizer.encode(prompt, special=True))
+    raw = Request(text=text, config=config)
+    request = raw if job.raw else model.chat_request(_messages(job, text), config)
+    made = model.pipeline.prepare(request).result()
+    prompt, tokens = made.text, len(made.tokens)
     out = prepare(sys.stdout)
     if job.format == "text":
         out.write(sanitize(prompt) if is_terminal(sys.stdout) else prompt)
         out.write("" if prompt.endswith("\n") else "\n")
         out.flush()
-        notify(f"{count} tokens of a context of {model.max_seq}")
+        notify(f"{tokens} tokens of a context of {model.max_seq}")
     else:
-        fields = {"prompt": prompt, "tokens": count, "max_seq": model.max_seq}
+        fields = {"prompt": prompt, "tokens": tokens, "max_seq": model.max_seq}
         write_json(out, {**fields, "model": model.card.model_id})
     return ExitCode.ANSWERED
 

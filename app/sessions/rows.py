@@ -6,10 +6,11 @@ import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import lru_cache
+from typing import Any, cast
 
 from app.sessions.errors import not_found
-from app.sessions.items import FunctionCall, Item, Message, item_from_wire
+from app.sessions.items import ITEM_TYPES, FunctionCall, Item, Message
 from app.sessions.records import Json, now
 from app.sessions.search import indexed, preview
 
@@ -96,10 +97,20 @@ def _column(name: str, value: Any) -> Any:
 
 def record_of(row: Json) -> SessionRecord:
     for name in _JSON_COLUMNS:
-        row[name] = None if row[name] is None else ({} if row[name] == "{}" else json.loads(row[name]))
+        row[name] = None if row[name] is None else _object(row[name])
     for name in _FLAG_COLUMNS:
         row[name] = bool(row[name])
     return SessionRecord(**row)
+
+
+def _object(text: str) -> Json:
+    return dict(_parsed(text))
+
+
+@lru_cache(256)
+def _parsed(text: str) -> Json:
+    # Thousands of chats share one agent; reading its text once makes lists quick.
+    return json.loads(text)
 
 
 def update_session(connection: sqlite3.Connection, session_id: str, fields: Mapping[str, Any]) -> None:
@@ -113,29 +124,36 @@ def update_session(connection: sqlite3.Connection, session_id: str, fields: Mapp
 def add_items(
     connection: sqlite3.Connection, session_id: str, items: Sequence[Item], parent: str | None
 ) -> None:
-    depth = -1
+    depth, seq = -1, None
     if parent is not None:
         row = connection.execute(
-            "SELECT depth FROM items WHERE id = ? AND session_id = ?", (parent, session_id)
+            "SELECT depth, seq FROM items WHERE id = ? AND session_id = ?", (parent, session_id)
         ).fetchone()
         if row is None:
             raise not_found("item", parent)
-        depth = int(row[0])
+        depth, seq = row
     for item in items:
         depth += 1
-        parent = _add_item(connection, session_id, item, parent, depth)
+        seq = _add_item(connection, session_id, item, (parent, seq), depth)
+        parent = item.id
 
 
 def _add_item(
-    connection: sqlite3.Connection, session_id: str, item: Item, parent: str | None, depth: int
-) -> str:
-    cursor = connection.execute(
-        "INSERT INTO items(id, session_id, parent_id, depth, response_id, type, data) VALUES (?,?,?,?,?,?,?)",
-        (item.id, session_id, parent, depth, item.response_id, item.type, text_json(item.to_wire())),
-    )
+    connection: sqlite3.Connection,
+    session_id: str,
+    item: Item,
+    parent: tuple[str | None, int | None],
+    depth: int,
+) -> int:
+    seq = connection.execute(
+        "INSERT INTO items(id, session_id, parent_id, parent_seq, depth, response_id, type, data) "
+        "VALUES (?,?,?,?,?,?,?,?)",
+        (item.id, session_id, *parent, depth, item.response_id, item.type, text_json(item.to_wire())),
+    ).lastrowid
+    assert seq is not None
     if (text := item.searchable) and not (isinstance(item, Message) and item.is_meta):
-        connection.execute("INSERT INTO found(rowid, body) VALUES (?, ?)", (cursor.lastrowid, indexed(text)))
-    return item.id
+        connection.execute("INSERT INTO found(rowid, body) VALUES (?, ?)", (seq, indexed(text)))
+    return seq
 
 
 def settle(connection: sqlite3.Connection, call: FunctionCall) -> None:
@@ -157,7 +175,13 @@ def hit(session_id: str, title: str | None, archived: int, data: str, *, query: 
 
 
 def item_of(data: str) -> Item:
-    return item_from_wire(json.loads(data))
+    """The item of a row. Rows were checked when they were written, so this only builds it."""
+    fields: Json = json.loads(data)
+    kind = ITEM_TYPES[fields.pop("type")]
+    for name, value in fields.items():
+        if isinstance(value, list):
+            fields[name] = tuple(cast("list[Any]", value))
+    return kind(**fields)
 
 
 def text_json(value: Any) -> str:

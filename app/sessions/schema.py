@@ -30,6 +30,7 @@ MIGRATIONS: tuple[str, ...] = (
         id TEXT NOT NULL UNIQUE,
         session_id TEXT NOT NULL,
         parent_id TEXT,
+        parent_seq INTEGER,
         depth INTEGER NOT NULL,
         response_id TEXT,
         type TEXT NOT NULL,
@@ -83,6 +84,6 @@ MIGRATIONS: tuple[str, ...] = (
         content BLOB NOT NULL
     );
     CREATE INDEX files_session ON files(session_id);
-    CREATE VIRTUAL TABLE found USING fts5(body, tokenize = "unicode61 remove_diacritics 2");
+    CREATE VIRTUAL TABLE found USING fts5(body, tokenize = 'unicode61 remove_diacritics 2', prefix = '2 3 4');
     """,
 )

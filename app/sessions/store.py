@@ -38,10 +38,10 @@ MAX_PAGE = 10_000
 STORE_FILE = "chats.db"
 
 _PATH = """
-    WITH RECURSIVE path(id, parent_id, depth, seq) AS (
-        SELECT id, parent_id, depth, seq FROM items WHERE id = ?
+    WITH RECURSIVE path(seq, parent_seq, depth) AS (
+        SELECT seq, parent_seq, depth FROM items WHERE id = ?1
         UNION ALL
-        SELECT i.id, i.parent_id, i.depth, i.seq FROM path p JOIN items i ON i.id = p.parent_id
+        SELECT i.seq, i.parent_seq, i.depth FROM path p JOIN items i ON i.seq = p.parent_seq
     )
 """
 

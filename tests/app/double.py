@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
+from backend.chat_engine import Request
+from backend.prompt import Prompt
 from backend.types import ChatCard, ChatOutcome, GenerationConfig, Piece, TextPiece
 
 Play = Callable[[GenerationConfig], Iterable[Piece | BaseException]]
@@ -22,11 +25,6 @@ def says(*texts: str, finish: Any = "stop") -> Play:
     return play
 
 
-class Tokenizer:
-    def encode(self, text: str, *, special: bool = False) -> list[int]:
-        return list(text.encode())
-
-
 @dataclass
 class Double:
     """Stands for both a GenerativeModel and its ChatSession."""
@@ -37,7 +35,6 @@ class Double:
     configs: list[GenerationConfig] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     residency: dict[str, Any] = field(default_factory=lambda: {"notes": []})
-    tokenizer: Tokenizer = field(default_factory=Tokenizer)
     closed: bool = False
     resets: int = 0
     report: ChatOutcome | None = None
@@ -64,8 +61,18 @@ class Double:
         self.options = options
         return self
 
-    def render(self, messages: list[dict[str, str]], *, config: GenerationConfig) -> str:
-        return "".join(f"<{turn['role']}>{turn['content']}" for turn in messages)
+    @property
+    def pipeline(self) -> Double:
+        return self
+
+    def chat_request(self, messages: list[dict[str, str]], config: GenerationConfig) -> Request:
+        return Request(messages=messages, config=config)
+
+    def prepare(self, request: Request) -> Future[Prompt]:
+        text = "".join(f"<{turn['role']}>{turn['content']}" for turn in request.messages or ())
+        made = Future[Prompt]()
+        made.set_result(Prompt(text or request.text or "", list((text or request.text or "").encode())))
+        return made
 
     def reset(self) -> None:
         self.resets += 1

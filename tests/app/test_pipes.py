@@ -149,6 +149,12 @@ def test_a_template_without_thoughts_is_no_reason_to_crash(tiny_llama: Path) -> 
     assert fireside("-m", tiny_llama, "-p", "hi", *SHORT, "--think").returncode in (0, 2)
 
 
+def test_an_embedding_model_is_no_chat_model(tiny_embedding: Path) -> None:
+    result = fireside("-m", tiny_embedding, "-p", "hi", "--format", "json")
+    assert result.returncode == 3
+    assert json.loads(result.stdout)["error"]["code"] == "not_a_chat_model"
+
+
 def test_raw_gives_the_prompt_as_it_is(tiny_base: Path, tiny_llama: Path) -> None:
     assert ok(fireside("-m", tiny_base, "-p", "Once upon", "--raw", *SHORT))
     assert ok(fireside("-m", tiny_llama, "-p", "Once upon", "--raw", "--dry-run")) == b"Once upon\n"
