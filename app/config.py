@@ -212,16 +212,18 @@ def _from_file(file: Path) -> dict[str, Value]:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    import tomllib
-
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
     except OSError as err:
         raise SettingError(f"{file} cannot be read: {err.strerror}.") from err
     except UnicodeDecodeError as err:
         raise SettingError(f"{file} is not UTF-8 text (byte {err.start}).") from err
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as err:
         raise SettingError(f"{file} is not valid TOML: {err}.") from err
 

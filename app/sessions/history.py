@@ -1,0 +1,196 @@
+"""The model's view of a conversation: items as chat turns, well-formed whatever happened to them.
+
+Every call has exactly one result, two turns of a person never follow one another, long results
+are cut in the middle. The items themselves stay whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from app.sessions.items import Compaction, FunctionCall, FunctionCallOutput, Item, Message, Reasoning
+from app.sessions.records import Json
+
+Turn = dict[str, Any]
+
+INTERRUPTED = "[The user stopped this reply here.]"
+NO_RESULT = "[This call has no result.]"
+BACKGROUND = (
+    "[Background: a summary of the earlier part of this conversation. It is a record, not a request.]"
+)
+DROPPED = "[The earlier part of this conversation was left out.]"
+MIN_TOOL_CHARS = 400
+
+
+def turns_of(
+    items: Sequence[Item],
+    *,
+    system: str | None = None,
+    files: Mapping[str, Json] | None = None,
+    tool_chars: int | None = None,
+    mark_interrupted: bool = True,
+) -> list[Turn]:
+    """The chat turns for a model. `files` is what stands for each file id, `tool_chars` the most
+    characters of one tool result."""
+    reader = _Reader(files or {}, tool_chars, mark_interrupted)
+    kept, note = after_compaction(items)
+    if system:
+        reader.system.append(system)
+    if note:
+        reader.user([{"type": "text", "text": note}])
+    for item in kept:
+        reader.take(item)
+    return reader.done()
+
+
+def after_compaction(items: Sequence[Item]) -> tuple[Sequence[Item], str]:
+    """The items that the last compaction left, and the note that stands for the others."""
+    places = [index for index, item in enumerate(items) if isinstance(item, Compaction)]
+    if not places:
+        return items, ""
+    note = cast(Compaction, items[places[-1]])
+    end = next((index for index, item in enumerate(items) if item.id == note.last_item_id), -1)
+    opening = [item for item in items[: end + 1] if isinstance(item, Message) and item.role == "system"]
+    text = DROPPED if note.dropped else f"{BACKGROUND}\n{note.summary}"
+    return [*opening, *items[end + 1 :]], text
+
+
+def cut_middle(text: str, limit: int) -> str:
+    """`text` with its head and tail, at most `limit` characters, and a note of what is missing."""
+    if len(text) <= limit:
+        return text
+    note = f"\n[... {len(text) - limit} of {len(text)} characters left out ...]\n"
+    keep = max(0, limit - len(note))
+    head = (keep * 2) // 3
+    return text[:head] + note + text[len(text) - (keep - head) :]
+
+
+class _Reader:
+    """Collects turns; calls and their results stay together."""
+
+    def __init__(self, files: Mapping[str, Json], tool_chars: int | None, mark_interrupted: bool) -> None:
+        self._files = files
+        self._tool_chars = tool_chars
+        self._mark = mark_interrupted
+        self._turns: list[Turn] = []
+        self._thought = ""
+        self._response: str | None = None
+        self._names: dict[str, str] = {}
+        self._open: list[str] = []
+        self.system: list[str] = []
+
+    def take(self, item: Item) -> None:
+        match item:
+            case Message(role="user"):
+                self.user([part for block in item.content if (part := self._part(block))])
+            case Message(role="assistant"):
+                self._assistant(item)
+            case Message():
+                if self._turns:
+                    self.user([{"type": "text", "text": f"[note] {item.text}"}])
+                else:
+                    self.system.append(item.text)
+            case Reasoning():
+                self._thought = item.text
+            case FunctionCall():
+                self._call(item)
+            case FunctionCallOutput():
+                self._result(item)
+            case _:
+                pass
+
+    def user(self, parts: list[Json]) -> None:
+        self._close_calls()
+        self._thought = ""
+        last = self._turns[-1] if self._turns else None
+        if last is not None and last["role"] == "user":
+            last["content"] = _joined(last["content"], parts)
+        elif parts:
+            self._turns.append({"role": "user", "content": _joined("", parts)})
+
+    def done(self) -> list[Turn]:
+        self._close_calls()
+        system = "\n\n".join(text for text in self.system if text)
+        return [*([{"role": "system", "content": system}] if system else []), *self._turns]
+
+    def _assistant(self, item: Message) -> None:
+        self._close_calls()
+        text = item.text
+        if item.interrupted and self._mark:
+            text = f"{text}\n\n{INTERRUPTED}" if text else INTERRUPTED
+        last = self._turns[-1] if self._turns else None
+        if last is not None and last["role"] == "assistant" and "tool_calls" not in last:
+            last["content"] = "\n\n".join(part for part in (last["content"], text) if part)
+            return
+        self._open_assistant(text, item.response_id)
+
+    def _open_assistant(self, text: str, response_id: str | None) -> Turn:
+        turn: Turn = {"role": "assistant", "content": text}
+        if self._thought:
+            turn["reasoning_content"] = self._thought
+        self._thought = ""
+        self._response = response_id
+        self._turns.append(turn)
+        return turn
+
+    def _call(self, item: FunctionCall) -> None:
+        last = self._turns[-1] if self._turns else None
+        same = last is not None and last["role"] == "assistant" and self._response == item.response_id
+        if last is None or not same or self._thought:
+            self._close_calls()
+            last = self._open_assistant("", item.response_id)
+        arguments = item.arguments if item.approved_arguments is None else item.approved_arguments
+        function = {"name": item.name, "arguments": _object_text(arguments)}
+        calls: list[Json] = last.setdefault("tool_calls", [])
+        if item.call_id in self._names and item.call_id in self._open:
+            return
+        calls.append({"id": item.call_id, "type": "function", "function": function})
+        self._names[item.call_id] = item.name
+        self._open.append(item.call_id)
+
+    def _result(self, item: FunctionCallOutput) -> None:
+        if item.call_id not in self._open:
+            return
+        self._open.remove(item.call_id)
+        output = item.output
+        if self._tool_chars is not None:
+            output = cut_middle(output, max(self._tool_chars, MIN_TOOL_CHARS))
+        self._add_result(item.call_id, output)
+
+    def _close_calls(self) -> None:
+        for call_id in self._open:
+            self._add_result(call_id, NO_RESULT)
+        self._open = []
+
+    def _add_result(self, call_id: str, output: str) -> None:
+        turn = {"role": "tool", "tool_call_id": call_id, "name": self._names[call_id], "content": output}
+        self._turns.append(turn)
+
+    def _part(self, block: Json) -> Json | None:
+        file_id = block.get("file_id")
+        if isinstance(file_id, str):
+            return self._files.get(file_id, {"type": "text", "text": f"[attached file {file_id}]"})
+        text = block.get("text")
+        return {"type": "text", "text": text} if isinstance(text, str) and text else None
+
+
+def _joined(content: Any, parts: list[Json]) -> Any:
+    """Texts become one text; where something else is among them, a list of parts."""
+    had = list(cast("list[Json]", content)) if isinstance(content, list) else []
+    if isinstance(content, str) and content:
+        had = [{"type": "text", "text": content}]
+    joined = [*had, *parts]
+    if all(part["type"] == "text" for part in joined):
+        return "\n\n".join(part["text"] for part in joined)
+    return joined
+
+
+def _object_text(arguments: str) -> str:
+    """Arguments as a JSON object: a template may refuse what a model wrote wrongly."""
+    try:
+        value = json.loads(arguments or "{}")
+    except ValueError:
+        value = None
+    return arguments if isinstance(value, dict) and arguments else json.dumps({"raw": arguments})

@@ -1,0 +1,173 @@
+"""What a session asks of tools and of permissions, in small protocols, and the tools one has.
+
+Knows no particular tool. A permission policy that raises denies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from app.sessions.elicit import Answer
+from app.sessions.records import Json
+
+Effect = Literal["nothing", "read", "write", "execute", "network"]
+Mode = Literal["ask", "read", "all", "none", "plan"]
+Verdict = Literal["allow", "ask", "deny"]
+MODES: tuple[Mode, ...] = ("ask", "read", "all", "none", "plan")
+
+
+@dataclass
+class ToolRun:
+    """What a running tool may use of the session that called it."""
+
+    session_id: str
+    call_id: str
+    workspace: Path | None
+    cancelled: asyncio.Event
+    progress: Callable[[str], None]
+    """Shows a piece of output while the tool runs."""
+    ask: Callable[[Mapping[str, Any]], Awaitable[Answer]]
+    """Asks the person: takes elicitation parameters with `message` and `requestedSchema`."""
+    spawn: Callable[..., Awaitable[str]] | None = None
+    """Runs a child session and returns its last words; None where no more are allowed."""
+
+
+@runtime_checkable
+class SessionTool(Protocol):
+    """A tool as a session sees it. `parameters` is a JSON Schema."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def parameters(self) -> Mapping[str, Any]: ...
+    @property
+    def effect(self) -> Effect: ...
+
+    async def run(self, arguments: Mapping[str, Any], context: ToolRun) -> str:
+        """The result for the model. What it raises becomes an error the model reads."""
+        ...
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a policy says of one call. `offers` are rules a person may save, each with its `text`."""
+
+    verdict: Verdict
+    reason: str = ""
+    origin: str = "mode"
+    offers: tuple[Json, ...] = ()
+    preview: str = ""
+
+
+class Policy(Protocol):
+    """Decides about calls. `rules` are the saved ones for this tool and its present definition."""
+
+    def decide(
+        self,
+        tool: SessionTool,
+        arguments: Mapping[str, Any],
+        *,
+        mode: Mode,
+        rules: Sequence[Json],
+        workspace: Path | None,
+    ) -> Decision: ...
+
+
+class ModePolicy:
+    """The modes, and rules that cover exactly the arguments they were made for."""
+
+    def decide(
+        self,
+        tool: SessionTool,
+        arguments: Mapping[str, Any],
+        *,
+        mode: Mode,
+        rules: Sequence[Json],
+        workspace: Path | None,
+    ) -> Decision:
+        """Allow what `mode` or a rule allows, ask for the rest."""
+        if mode == "none":
+            return Decision("deny", "tools are switched off here (approve=none)")
+        if mode == "plan" and tool.effect not in ("nothing", "read"):
+            return Decision("deny", "only tools that read may be used while planning")
+        if mode == "all" or tool.effect == "nothing" or (mode in ("read", "plan") and tool.effect == "read"):
+            return Decision("allow", f"approve={mode}" if tool.effect != "nothing" else "it touches nothing")
+        if any(rule.get("arguments") == dict(arguments) for rule in rules):
+            return Decision("allow", "a saved rule", origin="rule")
+        text = f"{tool.name} with exactly these arguments"
+        offer = {"arguments": dict(arguments), "text": text}
+        preview = json.dumps(dict(arguments), ensure_ascii=False, indent=1)
+        return Decision("ask", f"{tool.name} wants to {_VERBS[tool.effect]}", "mode", (offer,), preview)
+
+
+_VERBS: dict[Effect, str] = {
+    "nothing": "run",
+    "read": "read",
+    "write": "change files",
+    "execute": "run a command",
+    "network": "use the network",
+}
+
+
+def decide(
+    policy: Policy,
+    tool: SessionTool,
+    arguments: Mapping[str, Any],
+    *,
+    mode: Mode,
+    rules: Sequence[Json],
+    workspace: Path | None,
+) -> Decision:
+    """The policy's decision; one that cannot be evaluated is a no."""
+    try:
+        return policy.decide(tool, arguments, mode=mode, rules=rules, workspace=workspace)
+    except Exception as err:  # Whatever a policy does wrong must not let a call through.
+        return Decision("deny", f"the permission rules could not be evaluated: {err}", "policy")
+
+
+@dataclass(frozen=True)
+class Toolbox:
+    """The tools a manager has, by name."""
+
+    tools: Mapping[str, SessionTool] = field(default_factory=dict[str, SessionTool])
+
+    @classmethod
+    def of(cls, tools: Iterable[SessionTool]) -> Toolbox:
+        """A toolbox; of two tools of one name the later one counts."""
+        return cls({tool.name: tool for tool in tools})
+
+    def offered(self, names: Sequence[str] | None, mode: Mode) -> dict[str, SessionTool]:
+        """The tools whose names fit one of the patterns in `names`; None offers all."""
+        found = {
+            name: tool
+            for name, tool in self.tools.items()
+            if names is None or any(fnmatch.fnmatchcase(name, pattern) for pattern in names)
+        }
+        if mode == "plan":
+            found = {name: tool for name, tool in found.items() if tool.effect in ("nothing", "read")}
+        return found
+
+    def missing(self, names: Sequence[str]) -> list[str]:
+        """The patterns that fit no tool."""
+        return [name for name in names if not fnmatch.filter(self.tools, name)]
+
+
+def definition(name: str, description: str, parameters: Mapping[str, Any]) -> Json:
+    """A tool in the OpenAI envelope."""
+    function = {"name": name, "description": description, "parameters": dict(parameters)}
+    return {"type": "function", "function": function}
+
+
+def fingerprint(tool: SessionTool) -> str:
+    """The hash of a tool's definition: a changed tool asks again."""
+    said = [tool.name, tool.description, dict(tool.parameters), tool.effect, getattr(tool, "version", "")]
+    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
