@@ -73,8 +73,10 @@ def _set(repl: Repl, rest: str) -> str:
 
 
 def _params(repl: Repl, rest: str) -> str:
-    rows = [f"  {key} = {item.value}    ({item.origin})" for key, item in repl.settings.values.items()]
-    return "\n".join(["Settings:", *rows]) if rows else "Nothing is set: every default holds."
+    values = {key: (item.value, item.origin) for key, item in repl.settings.values.items()}
+    for name, (value, origin) in repl.model.explain(repl.settings.generation()).items():
+        values.setdefault(f"generation.{name}", (value, f"default of the {origin}"))
+    return "\n".join(f"  {key} = {value}    ({origin})" for key, (value, origin) in sorted(values.items()))
 
 
 def _model(repl: Repl, rest: str) -> str:

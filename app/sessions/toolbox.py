@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import fnmatch
-import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,14 @@ Effect = Literal["nothing", "read", "write", "execute", "network"]
 Mode = Literal["ask", "read", "all", "none", "plan"]
 Verdict = Literal["allow", "ask", "deny"]
 MODES: tuple[Mode, ...] = ("ask", "read", "all", "none", "plan")
+
+
+@dataclass(frozen=True)
+class Returned:
+    """What a call came to."""
+
+    text: str
+    is_error: bool = False
 
 
 @dataclass
@@ -37,6 +44,8 @@ class ToolRun:
     """Asks the person: takes elicitation parameters with `message` and `requestedSchema`."""
     spawn: Callable[..., Awaitable[str]] | None = None
     """Runs a child session and returns its last words; None where no more are allowed."""
+    grants: Any = None
+    """What the decision about this call allows, for the tool's own checks."""
 
 
 @runtime_checkable
@@ -50,9 +59,15 @@ class SessionTool(Protocol):
     @property
     def parameters(self) -> Mapping[str, Any]: ...
     @property
-    def effect(self) -> Effect: ...
+    def digest(self) -> str:
+        """Changes whenever the tool does; saved rules hold it."""
+        ...
 
-    async def run(self, arguments: Mapping[str, Any], context: ToolRun) -> str:
+    def effects(self, arguments: Mapping[str, Any]) -> frozenset[Effect]:
+        """What one call would do."""
+        ...
+
+    async def run(self, arguments: Mapping[str, Any], context: ToolRun) -> Returned:
         """The result for the model. What it raises becomes an error the model reads."""
         ...
 
@@ -66,6 +81,8 @@ class Decision:
     origin: str = "mode"
     offers: tuple[Json, ...] = ()
     preview: str = ""
+    grants: Any = None
+    """Handed to the tool when the call runs."""
 
 
 class Policy(Protocol):
@@ -97,16 +114,20 @@ class ModePolicy:
         """Allow what `mode` or a rule allows, ask for the rest."""
         if mode == "none":
             return Decision("deny", "tools are switched off here (approve=none)")
-        if mode == "plan" and tool.effect not in ("nothing", "read"):
+        does = tool.effects(arguments) - {"nothing"}
+        if mode == "plan" and not does <= {"read"}:
             return Decision("deny", "only tools that read may be used while planning")
-        if mode == "all" or tool.effect == "nothing" or (mode in ("read", "plan") and tool.effect == "read"):
-            return Decision("allow", f"approve={mode}" if tool.effect != "nothing" else "it touches nothing")
+        if not does:
+            return Decision("allow", "it touches nothing", "tool")
+        if mode == "all" or (mode in ("read", "plan") and does <= {"read"}):
+            return Decision("allow", f"approve={mode}")
         if any(rule.get("arguments") == dict(arguments) for rule in rules):
             return Decision("allow", "a saved rule", origin="rule")
         text = f"{tool.name} with exactly these arguments"
         offer = {"arguments": dict(arguments), "text": text}
         preview = json.dumps(dict(arguments), ensure_ascii=False, indent=1)
-        return Decision("ask", f"{tool.name} wants to {_VERBS[tool.effect]}", "mode", (offer,), preview)
+        wish = " and ".join(_VERBS[effect] for effect in sorted(does))
+        return Decision("ask", f"{tool.name} wants to {wish}", "mode", (offer,), preview)
 
 
 _VERBS: dict[Effect, str] = {
@@ -153,7 +174,7 @@ class Toolbox:
             if names is None or any(fnmatch.fnmatchcase(name, pattern) for pattern in names)
         }
         if mode == "plan":
-            found = {name: tool for name, tool in found.items() if tool.effect in ("nothing", "read")}
+            found = {name: tool for name, tool in found.items() if tool.effects({}) <= {"nothing", "read"}}
         return found
 
     def missing(self, names: Sequence[str]) -> list[str]:
@@ -165,9 +186,3 @@ def definition(name: str, description: str, parameters: Mapping[str, Any]) -> Js
     """A tool in the OpenAI envelope."""
     function = {"name": name, "description": description, "parameters": dict(parameters)}
     return {"type": "function", "function": function}
-
-
-def fingerprint(tool: SessionTool) -> str:
-    """The hash of a tool's definition: a changed tool asks again."""
-    said = [tool.name, tool.description, dict(tool.parameters), tool.effect, getattr(tool, "version", "")]
-    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()

@@ -61,6 +61,10 @@ class Double:
         self.options = options
         return self
 
+    def explain(self, config: GenerationConfig) -> dict[str, tuple[Any, str]]:
+        given = {name: (value, "config") for name, value in config.as_dict().items()}
+        return {"top_k": (40, "library"), **given}
+
     @property
     def pipeline(self) -> Double:
         return self

@@ -121,7 +121,7 @@ def test_a_setting_holds_from_the_next_message(
         ("/usage", "There is no reply yet."),
         ("/model", "double: none"),
         ("/system", "There is no system prompt."),
-        ("/params", "Nothing is set"),
+        ("/params", "generation.top_k = 40    (default of the library)"),
     ],
 )
 def test_commands_answer_and_the_loop_goes_on(

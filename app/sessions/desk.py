@@ -1,0 +1,109 @@
+"""The engine that all sessions share: loaded when first needed, switched only when nobody uses it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from app.sessions.errors import ServerError, wrapped
+from backend.chat_engine import ChatEngine, LoadSpec
+from backend.types import BackendError, ChatCard
+
+OnLoad = Callable[[float], None]
+
+
+class EngineDesk:
+    """Hands out one `ChatEngine` with the wanted model in it.
+
+    `spec` is the model used where a session names none. `engine` may be loaded already.
+    """
+
+    def __init__(self, engine: ChatEngine | None, spec: LoadSpec) -> None:
+        self._engine = engine
+        self._spec = spec
+        self._asked = spec.source if engine is not None and not engine.closed else None
+        self._default = spec.source
+        self._users = 0
+        self._changed = asyncio.Condition()
+        self._loading = False
+
+    @property
+    def engine(self) -> ChatEngine:
+        """The engine itself, loaded or not. ServerError where there is none."""
+        if self._engine is None:
+            raise ServerError("No engine was given to this session manager.", 503, "no_engine")
+        return self._engine
+
+    @property
+    def card(self) -> ChatCard | None:
+        """What is loaded now."""
+        if self._engine is None or self._engine.closed:
+            return None
+        return self._engine.card
+
+    @property
+    def users(self) -> int:
+        """Turns that use the engine now."""
+        return self._users
+
+    def must_wait(self, model: str | None) -> bool:
+        """Whether another model is at work, so that a turn on `model` has to wait for its end."""
+        return self._users > 0 and not self._fits(model)
+
+    @asynccontextmanager
+    async def use(self, model: str | None, on_load: OnLoad) -> AsyncGenerator[ChatEngine]:
+        """The engine with `model` loaded (None: the default). Raises FiresideError."""
+        async with self._changed:
+            while not self._fits(model):
+                if self._users == 0 and not self._loading:
+                    await self._load(LoadSpec(model or self._default, self._spec.options), on_load)
+                    break
+                await self._changed.wait()
+            self._users += 1
+        try:
+            yield self.engine
+        finally:
+            async with self._changed:
+                self._users -= 1
+                self._changed.notify_all()
+
+    async def load(self, source: str | None, options: Mapping[str, Any], on_load: OnLoad) -> ChatCard:
+        """Load a model for everybody; waits until no turn runs."""
+        async with self._changed:
+            while self._users or self._loading:
+                await self._changed.wait()
+            self._default = source
+            self._spec = LoadSpec(source, {**self._spec.options, **options})
+            await self._load(self._spec, on_load)
+        return self.engine.card
+
+    async def unload(self) -> None:
+        """Free the model; what runs ends as cancelled."""
+        if self._engine is not None and not self._engine.closed:
+            await self._engine.unload()
+        self._asked = None
+
+    def _fits(self, model: str | None) -> bool:
+        if self.card is None:
+            return False
+        wanted = model or self._default
+        return wanted is None or wanted == self._asked or (self._asked is None and model is None)
+
+    async def _load(self, spec: LoadSpec, on_load: OnLoad) -> None:
+        loop = asyncio.get_running_loop()
+
+        def progress(fraction: float) -> bool:
+            # Called on whatever thread loads.
+            loop.call_soon_threadsafe(on_load, fraction)
+            return True
+
+        self._loading = True
+        try:
+            await self.engine.load(spec, progress)
+            self._asked = spec.source
+        except BackendError as err:
+            raise wrapped(err) from err
+        finally:
+            self._loading = False
