@@ -156,9 +156,9 @@ class Rules:
         productive = self._productive()
         self.nodes = {name: _pruned(node, productive) for name, node in self.nodes.items()}
 
-    def satisfiable(self, ref: Ref) -> bool:
-        """Whether some finite text matches; asks for nothing but the rules as they are."""
-        return ref.name in self._productive()
+    def satisfiable(self, *refs: Ref) -> bool:
+        """Whether some finite text matches, for each of the rules."""
+        return {ref.name for ref in refs} <= self._productive()
 
     def text(self, root: Ref) -> str:
         """The GBNF of what `root` reaches; llama.cpp wants that rule to be called `root`."""

@@ -16,7 +16,7 @@ from backend.chat.format import ChatFormat
 from backend.chat.gbnf import NEVER, NOTHING, Node, choice, optional, seq
 from backend.chat.marker import after_prime, tidy
 from backend.chat.schema import SchemaRules
-from backend.chat.strings import Texts, text_rule
+from backend.chat.strings import Texts
 from backend.chat.validate import as_object
 from backend.types import Grammar
 
@@ -86,8 +86,7 @@ def reply_grammar(
     answer = NEVER if json_schema is None else _answer(schemas, json_schema)
     if mode == "none":
         return _finished(schemas, reply.bound(answer), warnings)
-    checked = [_checked(tool["function"], warnings) for tool in offered]
-    calls = CallRules(chat_format, schemas, checked, parallel=parallel_tool_calls)
+    calls = CallRules(chat_format, schemas, _checked(offered, warnings), parallel=parallel_tool_calls)
     if mode == "required":
         return _finished(schemas, reply.bound(NEVER, calls), warnings)
     if json_schema is not None:
@@ -140,24 +139,38 @@ def _chosen(
     return "required", found[:1]
 
 
-def _checked(function: Mapping[str, Any], warnings: list[str]) -> Offered:
-    """A tool with a schema that can be held to: its own, else relaxed, else any object."""
-    name, parameters = function["name"], function["parameters"]
-    reason = ""
-    for relaxed in (False, True):
-        trial = SchemaRules(relaxed=relaxed)
-        try:
-            document = Document(parameters)
-            ref = trial.arguments(document, f"{name}#", "trial")
-            trial.finish()
-        except SchemaError as err:
-            reason = str(err)
-            break
-        if trial.book.rules.satisfiable(ref):
-            return Offered(name, document, relaxed)
-        reason = trial.impossible()
+def _checked(offered: list[dict[str, Any]], warnings: list[str]) -> list[Offered]:
+    """The tools, each with a schema that can be held to: its own, else relaxed, else any object."""
+    functions = [tool["function"] for tool in offered]
+    try:
+        exact = [Offered(item["name"], Document(item["parameters"]), relaxed=False) for item in functions]
+        if _satisfiable(*exact):
+            return exact
+    except SchemaError:
+        pass  # At least one of them is bad; which one, the slower way tells.
+    return [_held_to(item["name"], item["parameters"], warnings) for item in functions]
+
+
+def _held_to(name: str, parameters: Any, warnings: list[str]) -> Offered:
+    reason = "No value satisfies its schema."
+    try:
+        document = Document(parameters)
+        for relaxed in (False, True):
+            tool = Offered(name, document, relaxed)
+            if _satisfiable(tool):
+                return tool
+    except SchemaError as err:
+        reason = str(err)
     warnings.append(f"The arguments of the tool {name} may be any object. {reason}")
     return Offered(name, Document({"type": "object"}), relaxed=False)
+
+
+def _satisfiable(*tools: Offered) -> bool:
+    """Whether each tool has arguments that satisfy its schema. All are relaxed, or none is."""
+    trial = SchemaRules(relaxed=any(tool.relaxed for tool in tools))
+    refs = [trial.arguments(tool.document, f"{tool.name}#", "trial") for tool in tools]
+    trial.finish()
+    return trial.book.rules.satisfiable(*refs)
 
 
 class _Reply:
@@ -184,7 +197,7 @@ class _Reply:
         begins = calls.begins()
         if self.format.thought and (start := self.format.thought.start.strip()):
             begins |= {r"^\s*" + re.escape(start)}
-        text = text_rule(Texts(excluded_patterns=begins), book.rules, "text", "raw")
+        text = book.text_rule(Texts(excluded_patterns=begins), "text", "raw")
         return self._after_thought(choice((calls.section(), text)), choice((calls.section(later=True), text)))
 
     @property
@@ -200,7 +213,7 @@ class _Reply:
         book = self.book
         opening = self.format.content_start.strip()
         inside = Texts(without=frozenset((calls.syntax.call_start.strip(),)))
-        text = text_rule(inside, book.rules, "text", "raw")
+        text = book.text_rule(inside, "text", "raw")
 
         def part(prime: str) -> Node:
             return choice((calls.call(prime), seq(self._marker(after_prime(opening, prime)), text)))
@@ -246,7 +259,7 @@ class _Reply:
         if thought is None or not thought.end.strip():
             return seq(ws, first, last)
         start, end = thought.start.strip(), thought.end.strip()
-        inside = text_rule(Texts(without=frozenset((end,))), self.book.rules, "thought", "raw")
+        inside = self.book.text_rule(Texts(without=frozenset((end,))), "thought", "raw")
         closing = seq(inside, self._marker(end), ws, later, last)
         opened, closed = self.prime.rfind(start) if start else 0, self.prime.rfind(end)
         if closed >= 0 and closed >= opened:

@@ -14,7 +14,7 @@ from backend.chat.format import KEY, TYPE
 from backend.chat.gbnf import NEVER, NOTHING, Node, Ref, Repeat, Rules, choice, optional, seq
 from backend.chat.notation import JSON, Notation, Quotes
 from backend.chat.pattern import UnsupportedPattern
-from backend.chat.strings import MAX_STATES, Texts, automaton, char_rule, text_rule
+from backend.chat.strings import MAX_STATES, Encoding, Texts, automaton, char_rule, text_rule
 from backend.chat.validate import short
 
 MAX_INDENT = 32
@@ -67,6 +67,7 @@ class Rulebook:
         self.dropped: dict[Dropped, None] = {}
         self.notes: dict[str, None] = {}
         self._shared: dict[tuple[str, Notation], Ref] = {}
+        self._texts: dict[tuple[Texts, Encoding], Node] = {}
         self._repetitions = 0
         self._patterns = 0
 
@@ -168,9 +169,16 @@ class Rulebook:
                 inside = seq(*self.repeat(char, simpler.low, simpler.high, place, "Length"))
                 return seq(quotes.start, inside, quotes.end)
             if self.affordable(simpler) is None:
-                inside = text_rule(simpler, self.rules, f"{place.name}-text", quotes.encoding)
+                inside = self.text_rule(simpler, f"{place.name}-text", quotes.encoding)
                 return seq(quotes.start, inside, quotes.end)
         return NEVER
+
+    def text_rule(self, texts: Texts, name: str, encoding: Encoding) -> Node:
+        """The one rule of these texts, without quotes. Raises UnsupportedPattern."""
+        key = (texts, encoding)
+        if key not in self._texts:
+            self._texts[key] = text_rule(texts, self.rules, name, encoding)
+        return self._texts[key]
 
     def raw_texts(self, texts: Texts, place: Place) -> Node:
         """One of the texts as it is, whatever the notation."""

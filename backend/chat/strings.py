@@ -151,11 +151,12 @@ def _bare(quote: str) -> Ranges:
     return invert(((0, 0x1F), (ord(quote), ord(quote)), (0x5C, 0x5C), *_SURROGATES))
 
 
-def _chars(ranges: Ranges, encoding: Encoding) -> list[Node]:
+@lru_cache(maxsize=1024)
+def _chars(ranges: Ranges, encoding: Encoding) -> tuple[Node, ...]:
     """The ways to write one of these code points, one way for each."""
     if encoding == "raw":
         inside = intersect(ranges, _WRITABLE)
-        return [Chars(inside)] if inside else []
+        return (Chars(inside),) if inside else ()
     quote = '"' if encoding == "json" else "'"
     ways: list[Node] = []
     if bare := intersect(ranges, _bare(quote)):
@@ -168,7 +169,7 @@ def _chars(ranges: Ranges, encoding: Encoding) -> list[Node]:
     for start in ("000", "001"):
         if last := "".join(text[3] for text in long if text.startswith(start)):
             ways.append(seq(f"\\u{start}", gbnf.chars(last)))
-    return ways
+    return tuple(ways)
 
 
 def char_rule(rules: Rules, quote: str = '"') -> Ref:
