@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import backend
+from app import __version__, cli
+from app.config import Settings
+
+
+def test_version_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--version"]) == 0
+    assert capfd.readouterr().out == f"fireside {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "command", [[], ["repl"], ["bench"], ["models"], ["models", "list"], ["config", "set"]]
+)
+def test_every_command_has_help(command: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([*command, "--help"]) == 0
+    out = capfd.readouterr().out
+    assert out.startswith(f"Usage: {' '.join(['fireside', *command])}")
+    assert "\x1b" not in out
+
+
+def test_a_group_without_command_is_a_usage_error(capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["config"]) == 2
+    assert "Missing command" in capfd.readouterr().err
+
+
+def test_bench_passes_its_options_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[object, ...]] = []
+
+    def main(*arguments: object) -> int:
+        seen.append(arguments)
+        return 3
+
+    monkeypatch.setattr(backend, "bench", SimpleNamespace(main=main), raising=False)
+    flags = [
+        "--quick",
+        "--json",
+        "-m",
+        "a.gguf",
+        "--only",
+        "decode,prefill",
+        "--only",
+        "load",
+        "--pairs",
+        "4",
+    ]
+    assert cli.main(["bench", *flags]) == 3
+    assert seen == [("a.gguf", True, True, ("decode", "prefill", "load"), 4)]
+
+
+def test_settings_are_shown_with_their_origin(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FIRESIDE_CONFIG", str(tmp_path))
+    monkeypatch.setenv("FIRESIDE_TOP_K", "3")
+    assert cli.main(["config", "set", "system", "Be\x1b brief."]) == 0
+    assert cli.main(["config", "path"]) == 0
+    assert cli.main(["config", "show"]) == 0
+    out = capfd.readouterr().out
+    assert f'system = "Be\\u001b brief."    # {tmp_path / "config.toml"}' in out
+    assert "generation.top_k = 3    # FIRESIDE_TOP_K" in out
+    assert cli.main(["config", "show", "--json", "--all"]) == 0
+    values = json.loads(capfd.readouterr().out)
+    assert values["generation.top_k"] == {"value": 3, "origin": "FIRESIDE_TOP_K"}
+    assert values["generation.seed"] == {"value": None, "origin": "default"}
+
+
+def test_without_settings_it_says_so(capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["config", "show"]) == 0
+    assert "every default holds" in capfd.readouterr().out
+
+
+def test_flags_before_a_command_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[object] = []
+
+    def run(settings: Settings, *, plain: bool) -> int:
+        seen.append((settings.get("model"), settings.get("generation.seed"), plain))
+        return 0
+
+    monkeypatch.setattr("app.repl.run", run)
+    assert cli.main(["-m", "a.gguf", "--seed", "1", "repl", "--seed", "2", "--plain"]) == 0
+    assert seen == [("a.gguf", 2, True)]
