@@ -76,6 +76,8 @@ class ScriptedEngine:
 
     async def submit(self, request: Request) -> AsyncIterator[list[Piece]]:
         """Play the next script; each step is delivered as one engine step."""
+        if self.closed:
+            raise EngineError("No model is loaded.", remedy="Load one first.")
         index = len(self.requests)
         self.requests.append(request)
         if index >= len(self.scripts):
@@ -83,6 +85,7 @@ class ScriptedEngine:
         cancelled = self._cancelled.setdefault(request.id, asyncio.Event())
         played: list[Piece] = []
         finish: Finish = "stop"
+        left = request.n
         try:
             for step in self.scripts[index]:
                 if cancelled.is_set():
@@ -95,14 +98,17 @@ class ScriptedEngine:
                         raise step
                     case ChatOutcome():
                         yield [step]
-                        return
+                        left -= 1
+                        if not left:
+                            return
                     case _:
                         piece = TextPiece(step) if isinstance(step, str) else step
                         played.append(piece)
                         yield [piece]
             if cancelled.is_set():
                 finish = "cancelled"
-            yield [_outcome(played, finish, request.config.seed or 0)]
+            for reply in range(request.n - left, request.n):
+                yield [_outcome(played, finish, request.config.seed or 0, reply)]
         finally:
             self._cancelled.pop(request.id, None)
 
@@ -161,14 +167,18 @@ async def _pause(pause: Pause, cancelled: asyncio.Event) -> None:
             wait.cancel()
 
 
-def _outcome(played: Sequence[Piece], finish: Finish, seed: int) -> ChatOutcome:
+def _outcome(played: Sequence[Piece], finish: Finish, seed: int, reply: int) -> ChatOutcome:
+    """The outcome of one reply, of what was played for it."""
+    texts = [piece for piece in played if isinstance(piece, TextPiece) and piece.reply == reply]
+    thoughts = [piece for piece in played if isinstance(piece, ReasoningPiece) and piece.reply == reply]
     calls = tuple(piece for piece in played if isinstance(piece, ToolCall))
     return ChatOutcome(
         finish="tool_calls" if calls and finish == "stop" else finish,
         prompt_tokens=1,
-        new_tokens=len(played),
+        new_tokens=len(texts) + len(thoughts) + len(calls),
         seed=seed,
-        text="".join(piece.text for piece in played if isinstance(piece, TextPiece)),
-        reasoning="".join(piece.text for piece in played if isinstance(piece, ReasoningPiece)),
+        text="".join(piece.text for piece in texts),
+        reasoning="".join(piece.text for piece in thoughts),
         tool_calls=calls,
+        reply=reply,
     )
