@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -21,6 +23,7 @@ class InProcessEngine:
     def __init__(self, model: GenerativeModel | None = None) -> None:
         self._model = model
         self._running: set[str] = set()
+        self._loading = asyncio.Lock()
 
     @property
     def card(self) -> ChatCard:
@@ -36,9 +39,23 @@ class InProcessEngine:
 
     async def load(self, spec: LoadSpec, progress: Progress | None = None) -> ChatCard:
         """Load a model, after the one there was is unloaded. Raises ModelLoadError."""
-        await self.unload()
-        self._model = await asyncio.to_thread(load, spec.source, progress=progress, **spec.options)
-        return self._model.card
+        async with self._loading:
+            await self.unload()
+            given_up = threading.Event()
+
+            def on_progress(fraction: float) -> bool:
+                return not given_up.is_set() and (progress is None or progress(fraction) is not False)
+
+            loading = asyncio.ensure_future(
+                asyncio.to_thread(load, spec.source, progress=on_progress, **spec.options)
+            )
+            try:
+                self._model = await asyncio.shield(loading)
+            except asyncio.CancelledError:
+                given_up.set()
+                loading.add_done_callback(_discard)
+                raise
+            return self._model.card
 
     async def count(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), config: GenerationConfig | None = None
@@ -50,13 +67,15 @@ class InProcessEngine:
 
     async def submit(self, request: Request) -> AsyncIterator[list[Piece]]:
         """Answer a request: a list of pieces per engine step. Closing the iterator cancels it."""
+        self._loaded().check(request)
         loop = asyncio.get_running_loop()
         arrived: asyncio.Queue[list[Delivery]] = asyncio.Queue()
         pipeline = self._loaded().pipeline
         left = request.n
 
         def arrive(items: list[Delivery]) -> None:
-            loop.call_soon_threadsafe(arrived.put_nowait, items)
+            with contextlib.suppress(RuntimeError):  # The loop of whoever asked may be closed by now.
+                loop.call_soon_threadsafe(arrived.put_nowait, items)
 
         pipeline.start(request, arrive)
         self._running.add(request.id)
@@ -82,7 +101,9 @@ class InProcessEngine:
 
     async def render(self, request: Request) -> Rendered:
         """The prompt of a request, as text and tokens, whatever its length."""
-        prompt = await asyncio.wrap_future(self._loaded().pipeline.prepare(request))
+        model = self._loaded()
+        config = model.handle.resolve(request.config)
+        prompt = await asyncio.to_thread(model.pipeline.prompts.measure, request, config)
         return Rendered(prompt.text, tuple(prompt.tokens))
 
     async def tokenize(self, text: str) -> list[int]:
@@ -98,12 +119,14 @@ class InProcessEngine:
         """Read a conversation ahead; it gives way to everything else."""
         pipeline = self._loaded().pipeline
         request = Request(messages=messages, tools=tools, priority="background", add_generation_prompt=False)
+        self._loaded().check(request)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         loop = asyncio.get_running_loop()
 
         def arrive(items: list[Delivery]) -> None:
             if isinstance(items[-1], Failed | ChatOutcome):
-                loop.call_soon_threadsafe(lambda: done.done() or done.set_result(None))
+                with contextlib.suppress(RuntimeError):
+                    loop.call_soon_threadsafe(lambda: done.done() or done.set_result(None))
 
         pipeline.start(request, arrive, warm=True)
         try:
@@ -136,3 +159,9 @@ class InProcessEngine:
         if self._model is None:
             raise EngineError("No model is loaded.", remedy="Load one first.")
         return self._model
+
+
+def _discard(loading: asyncio.Future[GenerativeModel]) -> None:
+    """Close a model that came too late for whoever asked for it."""
+    if not loading.cancelled() and loading.exception() is None:
+        loading.result().close()

@@ -341,17 +341,38 @@ class GenerativeModel:
         prior: tuple[str, tuple[int, ...]] | None = None,
     ) -> Request:
         """A checked request for a reply to a conversation. Raises ValueError."""
-        self._check_generates(config)
-        if not messages:
+        config = config.over(GenerationConfig(max_new_tokens=DEFAULT_NEW_TOKENS))
+        copies = tuple(dict(turn) for turn in messages)
+        request = Request(messages=copies, tools=tuple(tools or ()), config=config, prior=prior)
+        self.check(request)
+        return request
+
+    def check(self, request: Request) -> None:
+        """Raise ValueError for a request that this model cannot answer. Its length is not looked at."""
+        config = request.config
+        if self._handle.info.is_embedding:
+            raise ValueError(f"{self._handle.info.path.name} is an embedding model and writes no text")
+        if (request.messages is None) == (request.text is None):
+            raise ValueError("a request holds either messages or text")
+        if request.messages is not None and not request.messages:
             raise ValueError("messages is empty: there is nothing to answer")
-        if tools and not self.supports_tools:
+        if request.tools and not self.supports_tools:
             raise ValueError(
                 f"{self.card.model_id} has no tool-call format, so tools cannot be offered to it "
                 f'(load it with tool_call_format="generic" to describe calls in the prompt)'
             )
-        config = config.over(GenerationConfig(max_new_tokens=DEFAULT_NEW_TOKENS))
-        copies = tuple(dict(turn) for turn in messages)
-        return Request(messages=copies, tools=tuple(tools or ()), config=config, prior=prior)
+        if (config.prompt_lookup_num_tokens or config.num_assistant_tokens) and not (
+            self.supports_speculative_decoding
+        ):
+            raise ValueError("this model does not support speculative decoding")
+        if config.lora or request.adapters:
+            raise ValueError("lora: adapters belong to the load; this version takes none per request")
+        forced = () if isinstance(request.forced, str) else request.forced or ()
+        for name, tokens in (("logit_bias", config.logit_bias or ()), ("forced", forced)):
+            if beyond := [token for token in tokens if not 0 <= token < self.vocab_size]:
+                raise ValueError(f"{name}: {beyond[0]} is no token of a vocabulary of {self.vocab_size}")
+        if request.n < 1:
+            raise ValueError(f"n must be at least 1, not {request.n}")
 
     def chat_session(self, **options: Any) -> ChatSession:
         """A conversation on this model that keeps its own history (74)."""
@@ -498,20 +519,10 @@ class GenerativeModel:
             return self.chat_request(messages, config)
         if prompt is not None and self.has_chat_template and not raw:
             return self.chat_request([{"role": "user", "content": prompt}], config)
-        self._check_generates(config)
-        return Request(text=prompt, config=config.over(GenerationConfig(max_new_tokens=DEFAULT_NEW_TOKENS)))
-
-    def _check_generates(self, config: GenerationConfig) -> None:
-        if self._handle.info.is_embedding:
-            raise ValueError(f"{self._handle.info.path.name} is an embedding model and writes no text")
-        if (config.prompt_lookup_num_tokens or config.num_assistant_tokens) and not (
-            self.supports_speculative_decoding
-        ):
-            raise ValueError("this model does not support speculative decoding")
-        if config.lora:
-            raise ValueError("lora: adapters belong to the load; this version takes none per request")
-        if beyond := [token for token in config.logit_bias or () if token >= self.vocab_size]:
-            raise ValueError(f"logit_bias: {beyond[0]} is no token of a vocabulary of {self.vocab_size}")
+        config = config.over(GenerationConfig(max_new_tokens=DEFAULT_NEW_TOKENS))
+        request = Request(text=prompt, config=config)
+        self.check(request)
+        return request
 
     def _refuse_media(self, images: Sequence[Any], audio: Sequence[Any], videos: Sequence[Any]) -> None:
         for name, media in (("images", images), ("audio", audio), ("videos", videos)):
