@@ -14,6 +14,7 @@ from backend.types import Message
 MEDIA_MARKER = "<__media__>"
 """What stands in the prompt for an image, a sound or a video; the projector finds it there."""
 _MEDIA_TYPES = frozenset({"image", "image_url", "input_image", "audio", "input_audio", "video", "video_url"})
+_MAX_SCHEMA_DEPTH = 50
 NO_ANSWER = "..."
 """The assistant's turn between a tool result and a user turn, where the template demands one."""
 THOUGHT_KEYS = ("reasoning_content", "reasoning", "thinking", "thought")
@@ -35,6 +36,10 @@ class MessageRules:
     """Content of an assistant turn that only calls: `None` for templates that print calls only then."""
     prints_calls: bool = True
     """False: calls of past turns are not printed, so they are written into the content."""
+    content_hides_calls: bool = False
+    """True: calls beside a text are not printed, so they are written into that text."""
+    joins_content: bool = False
+    """True: thought and text beside calls are refused, so the text is joined to the thought."""
     prints_results: bool = True
     """False: tool results are not printed, so they become user turns."""
     id_length: int | None = None
@@ -73,14 +78,32 @@ def mapping(value: object) -> dict[str, Any]:
 
 
 def described(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Copies of enveloped tools in which every parameter has a description, as one family demands."""
+    """Copies of enveloped tools in which every parameter has a description and a type, as some families demand."""
     copies = copy.deepcopy([dict(tool) for tool in tools])
     for tool in copies:
         properties = mapping(tool["function"]["parameters"].get("properties"))
         for schema in map(mapping, properties.values()):
             schema.setdefault("description", "")
-            schema.setdefault("type", "string")
+            _fill_types(schema)
     return copies
+
+
+def _fill_types(schema: dict[str, Any], depth: int = 0) -> None:
+    """Give every part of a schema a type but null: macros that print types recur endlessly on others."""
+    if depth > _MAX_SCHEMA_DEPTH:
+        return
+    kind = schema.get("type", "string")
+    if isinstance(kind, list):
+        kind = [each for each in cast("list[object]", kind) if each != "null"] or "string"
+    schema["type"] = "string" if kind == "null" else kind
+    if schema["type"] == "array":
+        schema["items"] = mapping(schema.get("items"))
+        _fill_types(schema["items"], depth + 1)
+    if schema["type"] == "object":
+        schema["additionalProperties"] = mapping(schema.get("additionalProperties"))
+        _fill_types(schema["additionalProperties"], depth + 1)
+    for child in map(mapping, mapping(schema.get("properties")).values()):
+        _fill_types(child, depth + 1)
 
 
 def normalize(messages: Sequence[Message], *, media_marker: str = MEDIA_MARKER) -> list[dict[str, Any]]:
@@ -176,6 +199,8 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
 def _shape(turn: dict[str, Any], rules: MessageRules) -> dict[str, Any]:
     turn = dict(turn)
     if turn["role"] == "assistant":
+        if rules.joins_content and turn.get("tool_calls") and (thought := thought_of(turn)):
+            turn |= {"reasoning_content": _joined(thought, turn["content"]), "content": ""}
         _place_thought(turn, rules.thought_key)
     if turn.get("tool_calls"):
         if not turn["content"]:

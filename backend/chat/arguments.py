@@ -38,13 +38,13 @@ class ArgumentReader:
         """Fill `values`, and tell their JSON text as it becomes certain. Raises Malformed and Cut."""
         properties = mapping(mapping(schema).get("properties"))
         call.write("{")
-        while (argument := (yield from self._next(stream, call))) is not None:
+        while (argument := (yield from self._next(stream, call, next(reversed(values), "")))) is not None:
             key = argument.values[KEY]
             lead = (", " if values else "") + json.dumps(key, ensure_ascii=False) + ": "
             values[key] = yield from self._value(stream, call, argument, lead, (properties.get(key), schema))
 
-    def _next(self, stream: Stream, call: OpenCall) -> Generator[None, None, Match | None]:
-        """The next argument's opening, consumed; None behind the call's end."""
+    def _next(self, stream: Stream, call: OpenCall, behind: str) -> Generator[None, None, Match | None]:
+        """The next argument's opening, consumed; None behind the call's end. `behind`: the last key."""
         while True:
             if match := (yield from coming(stream, self.opening)):
                 stream.pos = match.end
@@ -58,11 +58,11 @@ class ArgumentReader:
                 raise Cut("the reply ended inside of it")
             if not call.known:
                 raise NotACall
-            yield from self._skip_junk(stream, call)
+            yield from self._skip_junk(stream, call, behind)
 
-    def _skip_junk(self, stream: Stream, call: OpenCall) -> Generator[None, None, None]:
-        near = stream.text[stream.pos : stream.pos + 40]
-        call.fault = call.fault or f"the call is malformed near {near!r}"
+    def _skip_junk(self, stream: Stream, call: OpenCall, behind: str) -> Generator[None, None, None]:
+        where = f"behind its argument {behind!r}" if behind else "before its arguments"
+        call.fault = call.fault or f"the call is malformed {where}"
         stream.pos += 1
         wanted = [mark for mark in (self.start, self.short_end) if mark.first]
         found = yield from skip_to(stream, wanted)

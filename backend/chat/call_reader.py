@@ -284,6 +284,8 @@ class CallReader:
                 if match == "partial":
                     waiting = True
                     break
+                if match is not None and not self.triggers and match.values[NAME] not in self.sink.schemas:
+                    raise NotACall
                 if match is not None and (mark in self.heads or stream.text.startswith("{", match.end)):
                     stream.pos = match.end
                     return self._opened(match)

@@ -31,7 +31,7 @@ def build(
     renderer: Renderer,
     rules: MessageRules,
     chat_format: ChatFormat,
-    renders_tools: bool,
+    shows_calls: bool,
     request: PromptRequest,
 ) -> list[str]:
     """The rendered prompt, cut where untrusted text could become a control token."""
@@ -43,9 +43,13 @@ def build(
     if request.continued is not False:
         turns[-1] = _marked(turns[-1], sentinel.end, request.continued)
     if chat_format.calls:
-        if not rules.prints_calls:
-            turns = [_with_written_calls(turn, chat_format) for turn in turns]
-        if tools and not renders_tools:
+        turns = [
+            _with_written_calls(turn, chat_format)
+            if not rules.prints_calls or (rules.content_hides_calls and turn["content"])
+            else turn
+            for turn in turns
+        ]
+        if tools and not shows_calls:
             turns = _with_system(turns, tools_block(tools, chat_format))
     elif not rules.prints_calls:
         turns = [_with_named_calls(turn) for turn in turns]

@@ -112,11 +112,12 @@ class Renderer:
         return run_metered(chunks, cpu_s)
 
     def _explained(self, err: Exception) -> TemplateError:
+        """The error for people, with the line; an endless recursion is cut off the chain."""
         import jinja2.exceptions as jinja
 
-        if isinstance(err, TemplateError):
-            return err
         line = _line_of(err)
+        if isinstance(err, RecursionError):
+            err.__traceback__ = None
         where = f"The chat template {self.name}" + (f", line {line}," if line else "")
         detail = " ".join(str(err).split())[:300] or type(err).__name__
         match err:

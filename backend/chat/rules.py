@@ -42,6 +42,12 @@ def message_rules(probe: Probe) -> MessageRules:
     two_calls = [call(NAME_1, arguments(_ARGUMENTS)), call(NAME_2, arguments({KEY_1: VALUE_2}), ID_2)]
     two = probe.render([user(), assistant(empty, two_calls)], tools) if prints_calls else ""
     key = thought_key(probe)
+    one = call(NAME_1, arguments(_ARGUMENTS))
+    beside = probe.after_user([user(), assistant(CONTENT, [one])], tools) if prints_calls else NAME_1
+    both = {key: THOUGHT} if key not in (None, "content") else {}
+    refused = bool(both) and prints_calls and (
+        probe.render([user(), assistant(CONTENT, [one], **both)], tools) is None
+    )  # fmt: skip
     return MessageRules(
         system=_shows(probe, [{"role": "system", "content": SYSTEM}, user()], SYSTEM),
         alternate=not _shows(probe, [user(), user(USER_2)], USER, USER_2),
@@ -49,6 +55,8 @@ def message_rules(probe: Probe) -> MessageRules:
         one_call=prints_calls and (two is None or NAME_2 not in two or VALUE_2 not in two),
         empty_content=empty,
         prints_calls=prints_calls,
+        content_hides_calls=beside is not None and NAME_1 not in beside,
+        joins_content=refused and beside is not None,
         prints_results=_prints_results(probe, empty, arguments, with_tools) if prints_calls else
         _shows(probe, [user(), assistant(CONTENT), result()], RESULT),
         id_length=_id_length(probe, empty, arguments, with_tools) if prints_calls else None,

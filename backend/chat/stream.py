@@ -125,13 +125,17 @@ class Mark:
                 cut = not final and size - end < len(literal) and literal.startswith(text[end:])
                 return "partial" if cut else None
             value = self._token(kind, text, end, index)
-            if not final and end + len(value or "") >= size:
+            if not final and (end + len(value or "") >= size or (kind == NAME and self._begins(text[end:]))):
                 return "partial"
             if value is None or found.values.setdefault(kind, value) != value:
                 return None
             end += len(value)
         found.end = end
         return found
+
+    def _begins(self, text: str) -> bool:
+        """Whether `text`, the rest of what is there, begins the name of a tool."""
+        return any(name.startswith(text) for name in self.names if len(name) > len(text))
 
     def _token(self, kind: str, text: str, at: int, index: int) -> str | None:
         if kind == NAME:

@@ -81,8 +81,11 @@ class ChatTemplate:
         self._learned = _learned(self._renderer, frozenset(special_tokens))
         self.format: ChatFormat = self._learned.format
         """How replies are written."""
+        self._shows_calls = self.renders_tools
+        """Whether the template itself tells the model how to call tools."""
         if tool_call_format == "generic" and self.format.calls is None:
             self.format = replace(self.format, calls=GENERIC)
+            self._shows_calls = False
 
     # ---- what it can do --------------------------------------------------------------------
 
@@ -215,7 +218,7 @@ class ChatTemplate:
             special_tokens=special_tokens,
             media_marker=media_marker,
         )
-        return build(self._renderer, self.rules, self.format, self.renders_tools, request)
+        return build(self._renderer, self.rules, self.format, self._shows_calls, request)
 
     # ---- reading replies -------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from backend.chat import ChatTemplate
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = ROOT.parent / "shared"
+ENVIRONMENT = dict(os.environ)
 MISSING = "the published templates are not here: shared/bin/chat-templates build/chat-templates fetches them"
 
 
