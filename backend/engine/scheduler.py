@@ -191,7 +191,7 @@ class Scheduler:
         slot = sequence.home
         start = len(slot.tokens)
         run = sequence.tokens[start : start + take]
-        complete = take == sequence.pending and bool(sequence.request.max_new_tokens)
+        complete = take == sequence.pending and sequence.writes
         row = self._batch.add(slot.id, start, run, outputs=int(complete))
         sequence.output_row = row if complete else -1
         sequence.step_start = start
@@ -261,7 +261,7 @@ class Scheduler:
         return True
 
     def _start(self, sequence: Sequence) -> None:
-        if sequence.sampler is None and sequence.request.max_new_tokens:
+        if sequence.sampler is None and sequence.writes:
             sequence.sampler = sampling.make_sampler(
                 self._model, sequence.request, sequence.seed, self.max_seq
             )
@@ -269,7 +269,7 @@ class Scheduler:
         busy = [s.slot for s in self.running if s.slot]
         # The last token is evaluated again, because sampling needs its logits; and the one before
         # it, because a row evaluated alone can round differently.
-        wanted = sequence.tokens[:-2] if sequence.request.max_new_tokens else sequence.tokens
+        wanted = sequence.tokens[:-2] if sequence.writes else sequence.tokens
         slot, kept = self._admission.place(wanted, sequence.request.adapter_key, self._idle(), busy)
         sequence.admitted(slot, kept)
         self.running.append(sequence)
@@ -320,6 +320,8 @@ class Scheduler:
 
     def _end(self, sequence: Sequence, finish: Finish, error: Exception | None = None) -> None:
         self._release(sequence)
+        if rest := sequence.rest():
+            self._emit(sequence, rest)
         self._emit(sequence, sequence.ended(finish, error))
         sequence.close()
 

@@ -98,6 +98,11 @@ class Sequence:
         return len(self.tokens) > self.prompt_length
 
     @property
+    def writes(self) -> bool:
+        """False for a warm-up and for a reply that is forced to be empty: only the prompt is read."""
+        return self.request.max_new_tokens > 0 and self.request.forced != ()
+
+    @property
     def writes_next(self) -> bool:
         """Whether one row is all that separates it from its next token."""
         return self.started and self.pending == 1
@@ -136,7 +141,8 @@ class Sequence:
     def _advance(self, token: int) -> tuple[str, Finish | None]:
         if self._model.is_eog(token):
             self._end_token = token
-            ending = "" if self._shown is not None else self._model.piece(token).decode("utf-8", "replace")
+            shown = self._shown is None or token in self._shown
+            ending = self._model.piece(token).decode("utf-8", "replace") if shown else ""
             return self._text.flush() + ending, "stop"
         text = self._text.push(token)
         if self._text.match is not None:
@@ -153,9 +159,10 @@ class Sequence:
         hidden = self._shown is not None and token not in self._shown and self._model.is_control(token)
         return b"" if hidden else self._model.piece(token)
 
-    def rest(self) -> str:
+    def rest(self) -> Delta | None:
         """Text still held when the reply is ended from outside."""
-        return self._text.flush()
+        text = self._text.flush()
+        return Delta(self.reply, (), text) if text else None
 
     def ended(self, finish: Finish, error: Exception | None = None) -> Ended:
         """The report of a finished reply."""
