@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import copy
+import random
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -134,3 +136,36 @@ def test_a_chat_without_a_template_stops_before_another_speakers_line(base: Gene
     assert isinstance(outcome, ChatOutcome)
     assert outcome.text.strip() == "Fine."
     assert (outcome.finish, outcome.stop_match) == ("stop", None)
+
+
+@pytest.mark.parametrize("name", ["tiny_llama", "tiny_gemma3", "tiny_recurrent", "tiny_hybrid"])
+def test_requests_of_every_kind_from_many_threads_do_not_mix(
+    name: str, request: pytest.FixtureRequest, fresh: Opener
+) -> None:
+    model = fresh(request.getfixturevalue(name), max_seq=512)
+    words = ["hello", "the", "you and", "and the " * 20]
+    alone = {word: model.generate(word, **GREEDY) for word in words}
+
+    def left_early(word: str) -> Any:
+        with model.chat_session() as chat:
+            ask = chat.complete if word == "hello" else model.chat
+            stream = ask(user(word), stream=True, temperature=0, max_new_tokens=300, ignore_eos=True)
+            next(stream)
+            stream.close()
+        return alone[word]
+
+    def sent(word: str) -> Any:
+        with model.chat_session() as chat:
+            return chat.send(word, **GREEDY)
+
+    kinds: list[Callable[[str], Any]] = [
+        lambda word: model.generate(word, **GREEDY),
+        lambda word: model.generate_batch([word] * 4, **GREEDY)[3],
+        lambda word: "".join(model.chat(user(word), stream=True, **GREEDY)),
+        left_early,
+        sent,
+    ]
+    choices = random.Random(name).choices([(kind, word) for kind in kinds for word in words], k=40)
+    with ThreadPoolExecutor(6) as pool:
+        replies = list(pool.map(lambda choice: choice[0](choice[1]), choices))
+    assert replies == [alone[word] for _, word in choices]

@@ -178,14 +178,14 @@ def test_an_unknown_or_impossible_option_is_named() -> None:
 
 def test_progress_runs_to_one(tiny_llama: Path) -> None:
     seen: list[float] = []
-    load(tiny_llama, progress=lambda fraction: seen.append(fraction) is None).close()
+    load(tiny_llama, threads=1, progress=lambda fraction: seen.append(fraction) is None).close()
     assert seen == sorted(seen)
     assert seen[-1] == 1.0
 
 
 def test_progress_cancels_the_load_and_another_load_works(tiny_llama: Path, fresh: Opener) -> None:
     with pytest.raises(ModelLoadError) as caught:
-        load(tiny_llama, progress=lambda _: False)
+        load(tiny_llama, threads=1, progress=lambda _: False)
     assert caught.value.cause == "cancelled"
     assert fresh().generate("hello", max_new_tokens=2)
 
@@ -195,7 +195,7 @@ def test_an_error_in_progress_reaches_the_caller(tiny_llama: Path) -> None:
         raise ZeroDivisionError("the screen is gone")
 
     with pytest.raises(ZeroDivisionError, match="the screen is gone"):
-        load(tiny_llama, progress=progress)
+        load(tiny_llama, threads=1, progress=progress)
 
 
 def broken_files(folder: Path, model: Path, projector: Path) -> dict[str, Path]:
@@ -286,7 +286,7 @@ def test_a_closed_model_refuses_every_question(fresh: Opener) -> None:
 
 
 def test_a_context_manager_closes_the_model(tiny_llama: Path) -> None:
-    with load(tiny_llama) as model:
+    with load(tiny_llama, threads=1) as model:
         assert model.generate("hello", max_new_tokens=2)
     with pytest.raises(ValueError, match="closed"):
         model.generate("hello")
@@ -304,7 +304,7 @@ def test_closing_while_another_thread_generates_ends_its_reply(fresh: Opener) ->
 
 def test_the_threads_of_a_model_end_with_it(tiny_llama: Path) -> None:
     before = threading.active_count()
-    with load(tiny_llama) as model:
+    with load(tiny_llama, threads=1) as model:
         model.generate("hello", max_new_tokens=2)
         assert threading.active_count() > before
     assert threading.active_count() == before

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from backend import (
     TextPiece,
 )
 from tests import tiny_gguf
+from tests.backend.model_api.looks import fed as fullest_slot
 
 Opener = Callable[..., GenerativeModel]
 GREEDY: dict[str, Any] = {"temperature": 0, "max_new_tokens": 8}
@@ -148,15 +150,27 @@ def test_77_a_sampled_reply_is_not_evaluated_again(model: str, request: pytest.F
             chat.reset()
 
 
-def test_77_the_tokens_of_a_sampled_reply_give_what_a_cold_start_gives(fresh: Opener) -> None:
-    warm, cold = fresh(), fresh()
-    with warm.chat_session() as chat, cold.chat_session() as other:
-        for seed in (3, 4):
-            options = {"temperature": 1.5, "seed": seed, "max_new_tokens": 30}
-            assert chat.send("hello", **options) == other.send("hello", **options)
-            cold.handle.pipeline().engine.forget()
-        assert other.report is not None and chat.report is not None
-        assert other.report.reused_tokens == 0 < chat.report.reused_tokens
+@pytest.mark.parametrize("model", ["tiny", "spm"])
+def test_77_the_tokens_of_past_replies_spell_what_the_template_writes(
+    model: str, request: pytest.FixtureRequest
+) -> None:
+    loaded: GenerativeModel = request.getfixturevalue(model)
+    tokenizer = loaded.tokenizer
+    pieces = ((token, tokenizer.piece(token)) for token in range(loaded.vocab_size))
+    odd = {token: -math.inf for token, piece in pieces if not piece.isascii() or piece < b" "}
+    odd |= dict.fromkeys(loaded.eos_token_ids, -math.inf)
+    with loaded.chat_session(system="say <|im_end|> and ") as chat:
+        for seed, word in enumerate(("hello", " and ", "<|im_start|>you", "the\n")):
+            chat.send(word, temperature=3.0, top_k=0, min_p=0.0, seed=seed, logit_bias=odd, max_new_tokens=25)
+            assert chat.report is not None
+            fed = fullest_slot(loaded)[: chat.report.prompt_tokens]
+            written = tokenizer.decode(fed, skip_special_tokens=False)
+            expected = tokenizer.decode(
+                tokenizer.encode_prompt([loaded.render(chat.messages[:-1])]), skip_special_tokens=False
+            )
+            assert written.replace(" ", "") == expected.replace(" ", "")
+            if model == "tiny":
+                assert written == expected
 
 
 def test_78_a_streamed_send_joins_the_history_when_its_iterator_ends(chat: ChatSession) -> None:
@@ -166,6 +180,16 @@ def test_78_a_streamed_send_joins_the_history_when_its_iterator_ends(chat: ChatS
     text += "".join(stream)
     assert chat.messages[-1] == {"role": "assistant", "content": text}
     assert roles(chat) == ["user", "assistant"]
+
+
+@pytest.mark.model
+def test_78_a_real_reply_joins_the_history_when_it_is_read(starter: GenerativeModel) -> None:
+    with starter.chat_session() as chat:
+        stream = chat.send("Name a fruit.", stream=True, temperature=0, max_new_tokens=6)
+        text = next(stream)
+        assert roles(chat) == ["user"]
+        text += "".join(stream)
+        assert chat.messages[-1] == {"role": "assistant", "content": text}
 
 
 def test_78_a_reader_that_stops_at_the_outcome_has_read_it_all(chat: ChatSession) -> None:
