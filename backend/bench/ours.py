@@ -52,6 +52,7 @@ class OurEngine:
         self._moment = 0.0
         self._engine: Engine | None = None
         self._turn = 0
+        self._reading_s: dict[int, float] = {}
 
     def describe(self) -> dict[str, Any]:
         """The model, and the context that a load of it gets by default."""
@@ -107,16 +108,18 @@ class OurEngine:
 
     def cancel_reading(self, length: int, share: float) -> float:
         """Seconds from a cancellation to the end, at `share` of the reading of a prompt."""
-        whole_s = self._first_token(length, length)
+        whole_s = self._reading_s.get(length) or self._first_token(length, length)
+        self._reading_s[length] = whole_s
         for earlier in range(_TRIES):
             self._open.forget()
-            request = self._submit(self._prompts.of(length), 1)
+            # A reply follows, so that there is something to cancel where reading was quicker than told.
+            request = self._submit(self._prompts.of(length), BURST + _STRAGGLE)
             self._until(request, Progress)
             threading.Event().wait(whole_s * share / 2**earlier)
             took, ended = self._cancelled(request)
             if ended.finish == "cancelled":
                 return took
-        raise BenchError("The prompt was read before it could be cancelled.")
+        raise BenchError("The reply ended before it could be cancelled.")
 
     def cancel_writing(self, depth: int) -> float:
         """Seconds from a cancellation to the end, while a reply is written in every slot."""
