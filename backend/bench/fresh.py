@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -112,8 +114,16 @@ def peak_resident_bytes() -> int:
 
 
 def serve_side(_began: float, kind: str, *arguments: Any) -> None:
-    """A side of comparisons: answers one call per line until its input ends."""
+    """A side of comparisons: answers one call per line, and is gone once its input ends."""
     from backend.bench.sides import make_side, serve
 
     os.environ.setdefault("GGML_NO_BACKTRACE", "1")
-    serve(lambda: make_side(kind, *arguments), sys.stdin, sys.stdout)
+    calls: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def listen() -> None:
+        for line in sys.stdin:
+            calls.put(line)
+        os._exit(0)  # Whoever asked is gone: no measurement may go on for nobody.
+
+    threading.Thread(target=listen, daemon=True).start()
+    serve(lambda: make_side(kind, *arguments), iter(calls.get, None), sys.stdout)

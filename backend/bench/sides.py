@@ -107,8 +107,6 @@ def serve(make: Callable[[], LocalSide], calls: Iterable[str], answers: TextIO) 
             answer = {"error": str(err)}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
-    if side:
-        side.close()
 
 
 class Contender:

@@ -11,7 +11,8 @@ from backend.bench import Options
 from backend.bench.cases import CASES, Bench, Row
 from backend.bench.pairs import Estimate, Target
 from backend.bench.report import head, line
-from backend.bench.sides import LocalSide, make_side
+from backend.bench.sides import LocalSide, RemoteSide, make_side
+from backend.bench.workload import BenchError
 from backend.types import ModelLoadError
 
 SHORT_S = 0.001
@@ -188,4 +189,32 @@ def test_what_a_file_calls_itself_cannot_reach_the_terminal_as_it_is(tiny_llama:
         min_s=SHORT_S,
     )
     assert "\x1b" not in "\n".join(head(found))
+    side.close()
+
+
+def test_a_side_ends_with_whoever_asked_it_even_in_the_middle_of_a_call(tiny_llama: Path) -> None:
+    side = RemoteSide("engine", str(tiny_llama), 1)
+    setup = side.call("describe")["setup"]
+    side.call("open", {**setup, "cells": 512})
+    child = side._child
+    assert child.stdin is not None
+    child.stdin.write(json.dumps(["write", 64, 3600.0]) + "\n")
+    child.stdin.close()
+    assert child.wait(timeout=8) == 0
+    side.close()
+
+
+def test_a_failing_call_is_told_and_the_side_goes_on(tiny_llama: Path) -> None:
+    side = RemoteSide("engine", str(tiny_llama), 1)
+    with pytest.raises(BenchError, match="not open"):
+        side.call("write", 64, SHORT_S)
+    assert side.call("describe")["trained"] == 2048
+    side.close()
+
+
+def test_a_side_that_ends_by_itself_is_told(tiny_llama: Path) -> None:
+    side = RemoteSide("engine", str(tiny_llama), 1)
+    side._child.kill()
+    with pytest.raises(BenchError, match="ended before its time"):
+        side.call("describe")
     side.close()
