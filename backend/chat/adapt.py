@@ -78,7 +78,7 @@ def mapping(value: object) -> dict[str, Any]:
 
 
 def described(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Copies of enveloped tools in which every parameter has a description and a type, as some families demand."""
+    """Copies of enveloped tools whose parameters all have a description and a type, as some demand."""
     copies = copy.deepcopy([dict(tool) for tool in tools])
     for tool in copies:
         properties = mapping(tool["function"]["parameters"].get("properties"))

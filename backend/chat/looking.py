@@ -19,6 +19,16 @@ def coming(stream: Stream, mark: Mark) -> Generator[None, None, Match | None]:
         yield
 
 
+def coming_of(stream: Stream, marks: Marks) -> Generator[None, None, tuple[int, tuple[int, Match] | None]]:
+    """The next visible position, and which of `marks` stands there. Consumes nothing."""
+    while True:
+        at = yield from visible(stream)
+        found = marks.at(stream.text, at, stream.final)
+        if found != "partial":
+            return at, found
+        yield
+
+
 def passed(stream: Stream, mark: Mark) -> Generator[None, None, bool]:
     """Consume `mark`, and blanks before it, if it comes next; else consume nothing."""
     match = yield from coming(stream, mark)

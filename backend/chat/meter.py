@@ -207,6 +207,8 @@ def metered(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         for value in args[leading:]:
             operand(value)
+            if isinstance(value, range):
+                current.charge(len(value) // 8)
             if isinstance(value, str) and name not in _LINEAR:
                 if len(value) > MAX_WORDY:
                     raise LimitError(f"its filter {name} takes at most {MAX_WORDY:,} characters")

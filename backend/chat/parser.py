@@ -13,8 +13,9 @@ from typing import Any, Literal, TypeAlias
 from backend.chat.call_reader import CallReader
 from backend.chat.calls import CallSink, NotACall
 from backend.chat.format import ChatFormat
+from backend.chat.looking import coming_of
 from backend.chat.replies import FenceFilter, ReplyText
-from backend.chat.stream import Mark, Marks, Stream, visible
+from backend.chat.stream import Mark, Marks, Stream
 from backend.types import HeldPiece, ReasoningFormat, ReasoningPiece, TextPiece, ToolCall, ToolCallPiece
 
 ReplyPiece: TypeAlias = TextPiece | ReasoningPiece | HeldPiece | ToolCallPiece
@@ -72,6 +73,9 @@ class ReplyParser:
         self.content_end = Mark(chat_format.content_end)
         self.ends = [Mark(text) for text in (*chat_format.end_of_turn, *chat_format.skipped)]
         self.openers = Marks([self.thought_start, self.content_start])
+        self.call_openers = Marks(self.triggers)
+        self.dropped = Marks([*self.ends, self.content_end])
+        self.dropped_first = Marks([*self.ends, self.content_end, self.thought_end])
 
     # ---- outside ---------------------------------------------------------------------------
 
@@ -137,12 +141,10 @@ class ReplyParser:
     def _boundary(self) -> Generator[None, None, None]:
         """Between parts: a thought, a text or calls may begin."""
         stream = self.stream
-        at = yield from visible(stream)
+        at, found = yield from coming_of(stream, self.openers)
         if at >= len(stream.text):
             self.reply.blank(stream.take(at))
             return
-        while (found := self.openers.at(stream.text, at, stream.final)) == "partial":
-            yield
         if found is not None:
             index, match = found
             opened = stream.text[at : match.end]
@@ -154,39 +156,30 @@ class ReplyParser:
                 self.reply.open_wrapper()
                 self.mode = "wrapped"
             return
-        if (yield from self._calls_at(at)):
+        if (yield from self._calls_next()):
             return
-        dropped = [*self.ends, *([self.content_end] if self.content_end.parts else [])]
-        if self.thought_end.parts and not self.reply.begun:
-            dropped.append(self.thought_end)
-        marks = Marks(dropped)
-        while (found := marks.at(stream.text, at, stream.final)) == "partial":
-            yield
+        dropped = self.dropped if self.reply.begun else self.dropped_first
+        _, found = yield from coming_of(stream, dropped)
         if found is not None:
             stream.pos = found[1].end
             return
         self.mode = "content"
 
-    def _calls_at(self, at: int) -> Generator[None, None, bool]:
-        """Read the calls that begin at `at`; False when there are none."""
+    def _calls_next(self) -> Generator[None, None, bool]:
+        """Read the calls that come next; False when there are none."""
         stream, calls = self.stream, self.calls
         if calls is None:
             return False
-        marks = Marks(self.triggers)
-        while (found := marks.at(stream.text, at, stream.final)) == "partial":
-            yield
+        at, found = yield from coming_of(stream, self.call_openers)
         bare = calls.syntax.section_start[:1] or "{"
         opens = found is not None or (not self.triggers and stream.text.startswith(bare, at))
         if not opens or (not self.triggers and self.reply.has_text):
             return False
+        width = found[1].end - at if found is not None else 0
         blanks = stream.take(at)
         if (yield from self._read_calls()):
             return True
-        if found is not None:
-            width = found[1].end - found[1].start
-            self.reply.text(blanks + stream.take(stream.pos + width))
-        else:
-            self.reply.text(blanks)
+        self.reply.text(blanks + stream.take(stream.pos + width))
         self.mode = "content"
         return True
 

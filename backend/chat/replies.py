@@ -103,7 +103,7 @@ class ReplyText:
             self._blanks = ""
 
     def _raw_thought(self, text: str) -> None:
-        if self.muted and self._opener and not text.strip():
+        if self._opener and not text.strip():
             self._opener += text
             return
         if self.muted:

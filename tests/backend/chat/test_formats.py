@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from backend.chat import ChatTemplate
+from backend.chat import ChatTemplate, with_ids
+from backend.types import ToolCall
 from tests.backend.chat import published, toys
 from tests.backend.chat.toys import (
     HERMES,
@@ -163,8 +164,13 @@ def test_tools_of_a_template_that_prints_none_join_the_system_turn() -> None:
     assert fresh.startswith("<|im_start|>system\n") and '"shot"' in fresh and '{"tool_call"' in fresh
     joined = template.render([{"role": "system", "content": "Be kind."}, *toys.USER], tools=tools)
     assert joined.count("<|im_start|>system") == 1 and joined.index("Be kind.") < joined.index('"shot"')
-    called = {"role": "assistant", "content": "", "tool_calls": [
-        {"id": "1", "type": "function", "function": {"name": "shot", "arguments": '{"width": 3}'}}]}  # fmt: skip
+    called = {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [
+            {"id": "1", "type": "function", "function": {"name": "shot", "arguments": '{"width": 3}'}}
+        ],
+    }
     history = template.render([*toys.USER, called, {"role": "tool", "content": "ok", "tool_call_id": "1"}])
     assert '{"tool_call": {"name": "shot", "arguments": {"width": 3}}}' in history and "ok" in history
 
@@ -181,7 +187,8 @@ def test_empty_arguments_are_told_as_an_empty_object() -> None:
 
 
 def test_escapes_survive_every_cut() -> None:
-    text = r'<tool_call>{"name":"save","arguments":{"path":"C:\\tmp\\a.txt","body":"say \"hi\"\nend"}}</tool_call>'
+    arguments = r'{"path":"C:\\tmp\\a.txt","body":"say \"hi\"\nend"}'
+    text = f'<tool_call>{{"name":"save","arguments":{arguments}}}</tool_call>'
     message = in_all_ways(HERMES, text, anything("save"))
     assert calls_of(message) == [("save", {"path": "C:\\tmp\\a.txt", "body": 'say "hi"\nend'})]
 
@@ -201,7 +208,8 @@ def test_text_and_two_calls_in_one_chunk_without_the_inner_mark() -> None:
 
 
 def test_a_malformed_argument_leaves_valid_json_and_an_error() -> None:
-    text = "<tool_call>\n<function=run><parameter=cmd>\ntrue\n</parameter><parameter=\necho one\n</parameter></function>\n</tool_call>"
+    good, bad = "<parameter=cmd>\ntrue\n</parameter>", "<parameter=\necho one\n</parameter>"
+    text = f"<tool_call>\n<function=run>{good}{bad}</function>\n</tool_call>"
     message = in_all_ways(QWEN_XML, text, [tool("run", cmd={"type": "string"})])
     (call,) = message.tool_calls
     assert json.loads(call.raw_arguments) == {"cmd": "true"} == call.arguments
@@ -322,24 +330,36 @@ def test_a_broken_harmony_header_costs_only_its_message() -> None:
 @pytest.mark.parametrize("name", ["web-search", "fs.read", "größe"])
 def test_harmony_reads_any_tool_name(name: str) -> None:
     template, tools = published.template("openai-gpt-oss-120b"), anything(name)
-    text = f'<|start|>assistant<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>{{"q": "ferns"}}<|call|>'
+    head = f"<|start|>assistant<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>"
+    text = head + '{"q": "ferns"}<|call|>'
     message = template.parse(text, prompt=template.render(toys.USER, tools=tools), tools=tools)
     assert calls_of(message) == [(name, {"q": "ferns"})]
 
 
 def test_values_of_tagged_calls_follow_the_schema() -> None:
     properties = {
-        "s": {"type": "string"}, "n": {"type": ["string", "null"]}, "u": {"anyOf": [{"type": "string"}, {"type": "number"}]},
-        "i": {"type": "integer"}, "r": {"$ref": "#/$defs/flag"}, "l": {"type": "array"}, "e": {"enum": [1, "one"]},
-    }  # fmt: skip
+        "s": {"type": "string"},
+        "n": {"type": ["string", "null"]},
+        "u": {"anyOf": [{"type": "string"}, {"type": "number"}]},
+        "i": {"type": "integer"},
+        "r": {"$ref": "#/$defs/flag"},
+        "l": {"type": "array"},
+        "e": {"enum": [1, "one"]},
+    }
     tools = [tool("f", **properties)]
     tools[0]["function"]["parameters"]["$defs"] = {"flag": {"type": "boolean"}}
     written = {"s": "5123123", "n": "null", "u": "7", "i": "7", "r": "True", "l": "[1, 2]", "e": "1"}
     body = "".join(f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in written.items())
     message = in_all_ways(QWEN_XML, f"<tool_call>\n<function=f>\n{body}</function>\n</tool_call>", tools)
     assert message.tool_calls[0].arguments == {
-        "s": "5123123", "n": None, "u": 7, "i": 7, "r": True, "l": [1, 2], "e": 1,
-    }  # fmt: skip
+        "s": "5123123",
+        "n": None,
+        "u": 7,
+        "i": 7,
+        "r": True,
+        "l": [1, 2],
+        "e": 1,
+    }
 
 
 def test_a_lone_bracket_is_released_at_once() -> None:
@@ -347,3 +367,11 @@ def test_a_lone_bracket_is_released_at_once() -> None:
     parser = template.parser(prompt=template.render(toys.USER), tools=anything("a"))
     told = [[piece.text for piece in parser.feed(part)] for part in ["1 <", " 2", "<tool", "box"]]
     assert told == [["1 "], ["< 2"], [], ["<toolbox"]]
+
+
+def test_calls_without_ids_get_distinct_ones_and_own_ids_stay() -> None:
+    old = {"role": "assistant", "content": "", "tool_calls": [{"id": "own"}]}
+    calls = [ToolCall("", "a", {}), ToolCall("own", "b", {}), ToolCall("", "a", {})]
+    ids = [call.id for call in with_ids(calls, [old])]
+    assert ids[1] == "own" and len(set(ids)) == 3 and all(ids)
+    assert all(len(call.id) == 9 and call.id.isalnum() for call in with_ids(calls[:1], [old], length=9))

@@ -175,8 +175,10 @@ def test_a_continued_message_goes_on_where_it_stood() -> None:
     assert (message.content, message.reasoning) == ("Yes", " sure")
 
 
-BOTH = HERMES.replace("{{ m.content }}", "{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n\n"
-                      "{% endif %}{{ m.content }}")  # fmt: skip
+BOTH = HERMES.replace(
+    "{{ m.content }}",
+    "{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n\n{% endif %}{{ m.content }}",
+)
 CALL = '<tool_call>\n{"name": "a", "arguments": {}}\n</tool_call>'
 
 

@@ -10,21 +10,59 @@ from backend.chat import ChatTemplate
 from tests.backend.chat import published, roundtrip
 
 AWKWARD = st.sampled_from(
-    ["", "plain", ' "q" \\ b', "it's", "\nx\n", "  pad  ", "null", "5123123", "true", "a\u2028b", "é漢😀", "\ttab",
-     "</parameter>", "a</arg_value>b", "<tool_call>", "</tool_call>", '{"a": 1}', "[1]", "one\ntwo", "<b>&'", "}",
-     "```", "]", "<|tool_call_end|>", "</think>", "<function=x>", "<｜DSML｜invoke>"]
-)  # fmt: skip
-TEXT = AWKWARD | st.text(st.characters(codec="utf-8", exclude_characters="<>[]{}|｜\r\x0b\x0c\x1c\x1d\x1e\x85\u2029",
-                                       exclude_categories=["Cc", "Cs", "Co"]), max_size=12)  # fmt: skip
+    [
+        "",
+        "plain",
+        ' "q" \\ b',
+        "it's",
+        "\nx\n",
+        "  pad  ",
+        "null",
+        "5123123",
+        "true",
+        "a\u2028b",
+        "é漢😀",
+        "\ttab",
+        "</parameter>",
+        "a</arg_value>b",
+        "<tool_call>",
+        "</tool_call>",
+        '{"a": 1}',
+        "[1]",
+        "one\ntwo",
+        "<b>&'",
+        "}",
+        "```",
+        "]",
+        "<|tool_call_end|>",
+        "</think>",
+        "<function=x>",
+        "<｜DSML｜invoke>",
+    ]
+)
+TEXT = AWKWARD | st.text(
+    st.characters(
+        codec="utf-8",
+        exclude_characters="<>[]{}|｜\r\x0b\x0c\x1c\x1d\x1e\x85\u2029",
+        exclude_categories=["Cc", "Cs", "Co"],
+    ),
+    max_size=12,
+)
 LEAF = st.none() | st.booleans() | st.integers(-(10**12), 10**12) | st.sampled_from([2.5, -0.25]) | AWKWARD
 TREE = st.dictionaries(st.sampled_from(["a", "key_2"]), LEAF | st.lists(LEAF, max_size=2), max_size=2)
 ARGUMENTS = st.fixed_dictionaries(
     {},
     optional={
-        "text": TEXT, "more": TEXT, "count": st.integers(-(10**12), 10**12), "share": st.sampled_from([2.5, -0.25]),
-        "flag": st.booleans(), "none": st.none(), "list": st.lists(LEAF | TREE, max_size=3), "tree": TREE,
+        "text": TEXT,
+        "more": TEXT,
+        "count": st.integers(-(10**12), 10**12),
+        "share": st.sampled_from([2.5, -0.25]),
+        "flag": st.booleans(),
+        "none": st.none(),
+        "list": st.lists(LEAF | TREE, max_size=3),
+        "tree": TREE,
     },
-)  # fmt: skip
+)
 CALLS = st.lists(st.tuples(st.sampled_from(["alpha_tool", "beta-tool"]), ARGUMENTS), max_size=3)
 CONTENT = st.sampled_from(["", "", "Some text.", "two\n\nlines < here", "a `code` }"])
 THOUGHTS = st.sampled_from(["", "I think\nso.", "hm <b> ok"])
@@ -77,10 +115,16 @@ def expressible(name: str, template: ChatTemplate, calls: list[tuple[str, dict[s
         calls = calls[:1]
     if name in NO_NULLS:
         calls = [
-            (tool, {key: plain(value) if key in ("list", "tree") else value
-                    for key, value in arguments.items() if key != "none"})
+            (
+                tool,
+                {
+                    key: plain(value) if key in ("list", "tree") else value
+                    for key, value in arguments.items()
+                    if key != "none"
+                },
+            )
             for tool, arguments in calls
-        ]  # fmt: skip
+        ]
     return [
         (tool, {key: value for key, value in arguments.items() if is_readable(name, value)})
         for tool, arguments in calls
@@ -126,5 +170,7 @@ def test_a_turn_that_a_template_prints_is_read_back(
     assert whole.reasoning == (thought if thought in reply else "")
     single = roundtrip.parsed(template, prompt, reply, width=1)
     assert (single.content, single.reasoning, single.tool_calls) == (
-        whole.content, whole.reasoning, whole.tool_calls,
-    )  # fmt: skip
+        whole.content,
+        whole.reasoning,
+        whole.tool_calls,
+    )

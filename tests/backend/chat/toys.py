@@ -19,11 +19,14 @@ def chatml(call: str = "", body: str = CALLS, opened: str = OPEN) -> str:
 
 
 HERMES = chatml(
-    '\n<tool_call>\n{"name": {{ c.function.name|tojson }}, "arguments": {{ c.function.arguments|tojson }}}\n</tool_call>'
+    '\n<tool_call>\n{"name": {{ c.function.name|tojson }}, "arguments": ARGS}\n</tool_call>'.replace(
+        "ARGS", "{{ c.function.arguments|tojson }}"
+    )
 )
 QWEN_XML = chatml(
     "<tool_call>\n<function={{ c.function.name }}>\n{% for k, v in c.function.arguments|items %}"
-    "<parameter={{ k }}>\n{{ v if v is string else v|tojson }}\n</parameter>\n{% endfor %}</function>\n</tool_call>\n"
+    "<parameter={{ k }}>\n{{ v if v is string else v|tojson }}\n</parameter>\n"
+    "{% endfor %}</function>\n</tool_call>\n"
 )
 LLAMA3 = chatml(
     '{"name": {{ c.function.name|tojson }}, "parameters": {{ c.function.arguments|tojson }}}',
@@ -32,12 +35,14 @@ LLAMA3 = chatml(
 PYTHONIC = chatml(
     body="{{ m.content }}{% if m.tool_calls %}[{% for c in m.tool_calls %}{{ c.function.name }}("
     '{% for k, v in c.function.arguments|items %}{{ k }}={{ "\'" ~ v ~ "\'" if v is string else v }}'
-    "{% if not loop.last %}, {% endif %}{% endfor %}){% if not loop.last %}, {% endif %}{% endfor %}]{% endif %}"
+    "{% if not loop.last %}, {% endif %}{% endfor %})"
+    "{% if not loop.last %}, {% endif %}{% endfor %}]{% endif %}"
 )
 MISTRAL = chatml("[TOOL_CALLS]{{ c.function.name }}[ARGS]{{ c.function.arguments|tojson }}")
 PLAIN = chatml(body="{{ m.content }}").removeprefix(TOOLS_BLOCK)
 THINK = chatml(
-    body="{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n\n{% endif %}{{ m.content }}",
+    body="{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n\n{% endif %}"
+    "{{ m.content }}",
 )
 THINK_OPEN = THINK.replace("assistant\n{% endif %}", "assistant\n<think>\n{% endif %}")
 USER = [{"role": "user", "content": "hi"}]
