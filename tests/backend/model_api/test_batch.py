@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from backend import ChatOutcome, EngineError, GenerativeModel, StageEvent
+from backend import ChatOutcome, EngineError, GenerativeModel, StageEvent, TokenLogprob
+from tests.backend.model_api.ties import assert_equal_up_to_near_ties
 
 Opener = Callable[..., GenerativeModel]
 GREEDY: dict[str, Any] = {"temperature": 0, "max_new_tokens": 10}
@@ -73,6 +75,31 @@ def test_55_each_reply_is_exactly_the_one_alone_on_smollm2(starter: GenerativeMo
         starter.handle.pipeline().engine.forget()
         alone.append(starter.generate(prompt, temperature=0, max_new_tokens=8))
     assert starter.generate_batch(prompts, temperature=0, max_new_tokens=8) == alone
+
+
+@pytest.mark.model
+def test_55_one_cache_for_all_differs_at_most_at_a_near_tie(starter_model: Path, fresh: Opener) -> None:
+    model = fresh(starter_model, max_seq=512, slots=3, kv_cache_mode="continuous")
+    options: dict[str, Any] = {"temperature": 0, "max_new_tokens": 6, "logprobs": 10}
+    prompts = ["Name a fruit.", "What is 2 + 2?", "Say hello."]
+    model.generate_batch(prompts, **options)
+    for prompt, other in zip(prompts, model.reports, strict=True):
+        model.pipeline.engine.forget()
+        model.generate(prompt, **options)
+        assert model.report is not None
+        assert_equal_up_to_near_ties(model.report, other)
+
+
+def test_55_replies_that_differ_without_a_tie_are_told_apart() -> None:
+    def said(token: int, *top: tuple[int, str, float]) -> ChatOutcome:
+        return ChatOutcome("stop", 1, text=str(token), logprobs=(TokenLogprob(token, "", -0.5, top),))
+
+    alone = said(1, (1, "", -0.5), (2, "", -0.7), (3, "", -1.5))
+    assert_equal_up_to_near_ties(alone, alone)
+    assert_equal_up_to_near_ties(alone, said(2))
+    for other in (said(3), said(4)):
+        with pytest.raises(AssertionError):
+            assert_equal_up_to_near_ties(alone, other)
 
 
 def test_56_reports_are_in_order_and_report_is_the_last_prompts(tiny: GenerativeModel) -> None:

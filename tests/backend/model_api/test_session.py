@@ -159,6 +159,7 @@ def test_77_the_tokens_of_past_replies_spell_what_the_template_writes(
     pieces = ((token, tokenizer.piece(token)) for token in range(loaded.vocab_size))
     odd = {token: -math.inf for token, piece in pieces if not piece.isascii() or piece < b" "}
     odd |= dict.fromkeys(loaded.eos_token_ids, -math.inf)
+    loaded.pipeline.engine.forget()
     with loaded.chat_session(system="say <|im_end|> and ") as chat:
         for seed, word in enumerate(("hello", " and ", "<|im_start|>you", "the\n")):
             chat.send(word, temperature=3.0, top_k=0, min_p=0.0, seed=seed, logit_bias=odd, max_new_tokens=25)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from backend import GenerativeModel
+import math
+
+from backend import ChatOutcome
 
 NEAR_TIE = 0.3
 
 
-def assert_equal_up_to_near_ties(model: GenerativeModel, prompt: str, alone: str, other: str) -> None:
-    """At the first differing position the run alone must give both tokens logprobs close together.
+def assert_equal_up_to_near_ties(alone: ChatOutcome, other: ChatOutcome) -> None:
+    """At the first differing token the run alone must give both tokens logprobs close together.
 
-    `alone` and `other` are greedy replies of `model` to `prompt`.
+    Both ran greedily with `logprobs`.
     """
-    if alone == other:
-        return
-    ids = model.tokenizer.encode
-    first, second = ids(alone), ids(other)
-    differing = next(index for index, (a, b) in enumerate(zip(first, second, strict=False)) if a != b)
-    model.generate(prompt, temperature=0, max_new_tokens=differing + 1, logprobs=20)
-    assert model.report is not None and model.report.logprobs is not None
-    best = dict((token, logprob) for token, _, logprob in model.report.logprobs[differing].top)
-    assert abs(best[first[differing]] - best[second[differing]]) < NEAR_TIE, (alone, other)
+    assert alone.logprobs is not None and other.logprobs is not None
+    for first, second in zip(alone.logprobs, other.logprobs, strict=False):
+        if first.id != second.id:
+            best = {token: logprob for token, _, logprob in first.top}
+            assert first.logprob - best.get(second.id, -math.inf) < NEAR_TIE, (alone.text, other.text)
+            return
+    assert alone.text == other.text
