@@ -280,6 +280,12 @@ def open_model(
         raise
 
 
+def plan_load(info: GGUFInfo, options: LoadOptions) -> Plan:
+    """The memory plan a load with these options would follow now. Raises ModelLoadError (out_of_memory)."""
+    gpus = tuple(device for device in native.devices() if device.kind in ("gpu", "igpu"))
+    return make_plan(info, options.demand(options.asked_slots), *_Memory(gpus).now())
+
+
 def _load_weights(
     info: GGUFInfo, plan: Plan, options: LoadOptions, progress: Callable[[float], bool] | None
 ) -> native.Model | None:
