@@ -36,7 +36,7 @@ from backend.chat.validate import (
     violations,
 )
 
-_MAX_RULES = 20_000
+_MAX_RULES = 10_000
 _MAX_CHOICES = 5_000
 
 _UNENFORCED = (
