@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal
 
-from backend.reply import Delivery, Failed, Ids, Reply
-from backend.stream import Inbox, Stream
+from backend.reply import Failed, Ids
+from backend.stream import Stream
+from backend.turns import Turn, TurnQueue
 from backend.types import (
     ChatCard,
     ChatOutcome,
     GenerationConfig,
     Message,
-    QueueFullError,
-    ReasoningPiece,
     TextPiece,
     ToolCall,
 )
@@ -67,79 +64,6 @@ class EngineHandle:
         self._model.handle.release()
 
 
-class _Turn:
-    """One waiting or running turn of a session."""
-
-    def __init__(
-        self,
-        request: Callable[[], Request],
-        *,
-        keeps_history: bool,
-        commit: Callable[[_Turn], None],
-        on_outcome: Callable[[ChatOutcome], None],
-    ) -> None:
-        self.keeps_history = keeps_history
-        self.reader = threading.get_ident()
-        """The thread that reads the reply, or will."""
-        self.reply: Reply | None = None
-        self.inbox = Inbox(on_outcome=on_outcome)
-        self.outcome: ChatOutcome | None = None
-        """Set when the reply was read to its end."""
-        self.cancelled = False
-        self.text: list[str] = []
-        self.reasoning: list[str] = []
-        """What was read so far."""
-        self._request = request
-        self._commit = commit
-        self._over = False
-        self._lock = threading.Lock()
-
-    @property
-    def over(self) -> bool:
-        """Whether the turn no longer occupies its session."""
-        return self._over
-
-    @property
-    def began(self) -> bool:
-        """Whether a first piece of the reply was read."""
-        return bool(self.text or self.reasoning)
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the reply was read to an end of its own."""
-        return self.outcome is not None and self.outcome.finish not in ("cancelled", "error")
-
-    def begin(self) -> Request | None:
-        """The request, entered into the history; None when the reader went away before."""
-        with self._lock:
-            return None if self._over else self._request()
-
-    def finish(self) -> None:
-        """Enter the result into the history, once, and only then let the next turn begin."""
-        with self._lock:
-            if not self._over:
-                self._commit(self)
-                self._over = True
-
-    def drop(self, error: Exception) -> None:
-        """End a turn that never began; its reader sees `error`."""
-        with self._lock:
-            self._over = True
-        self.inbox.put([Failed(error)])
-
-    def note(self, item: Delivery) -> None:
-        """Remember what the reader is about to see."""
-        match item:
-            case TextPiece(text):
-                self.text.append(text)
-            case ReasoningPiece(text):
-                self.reasoning.append(text)
-            case ChatOutcome():
-                self.outcome = item
-            case _:
-                pass
-
-
 class ChatSession:
     """A conversation on one model (checklist 74 to 94).
 
@@ -173,8 +97,6 @@ class ChatSession:
             self.messages.append({"role": "system", "content": system})
         self._model = model
         self._engine = EngineHandle(model)
-        self._max_active = max_active
-        self._max_queued = max_queued
         self._budget = default_budget
         self._tools = tuple(tools or ())
         card = model.card
@@ -184,16 +106,9 @@ class ChatSession:
         self._report: ChatOutcome | None = None
         self._calls: tuple[ToolCall, ...] = ()
         self._prior: tuple[str, tuple[int, ...]] | None = None
-        self._closed = False
-        self._changed = threading.Condition()
-        self._waiting: deque[_Turn] = deque()
-        self._ready: deque[_Turn] = deque()
-        """Turns that may run now, for the session's thread to start."""
-        self._running: list[_Turn] = []
         if max_active > 1:
             model.shared_pipeline().engine.widen(max_active)
-        self._thread = threading.Thread(target=self._work, name="fireside-session", daemon=True)
-        self._thread.start()
+        self._turns = TurnQueue(self._start, max_active=max_active, max_queued=max_queued)
 
     # ---- properties ------------------------------------------------------------------------
 
@@ -204,7 +119,7 @@ class ChatSession:
 
     @property
     def closed(self) -> bool:
-        return self._closed
+        return self._turns.closed
 
     @property
     def engine(self) -> EngineHandle:
@@ -278,7 +193,7 @@ class ChatSession:
         settings = GenerationConfig.of(config, **overrides)
         offered = self._offered(tools)
         request = self._model.chat_request(list(messages), self._budgeted(settings), offered)
-        turn = _Turn(lambda: request, keeps_history=False, commit=lambda _: None, on_outcome=self._remember)
+        turn = Turn(lambda: request, keeps_history=False, commit=lambda _: None, on_outcome=self._remember)
         return self._enqueue(turn, stream)
 
     def add_tool_result(self, call_id: str, content: str, *, name: str = "") -> None:
@@ -295,19 +210,8 @@ class ChatSession:
 
     def close(self) -> None:
         """Cancel the running turns, drop the waiting ones, give the engine back (91)."""
-        with self._changed:
-            if self._closed:
-                return
-            self._closed = True
-            dropped = [*self._ready, *self._waiting]
-            running = [turn for turn in self._running if turn not in self._ready]
-            self._ready.clear()
-            self._waiting.clear()
-            self._changed.notify_all()
-        for turn in running:
+        for turn in self._turns.close():
             self._cancel(turn)
-        for turn in dropped:
-            turn.drop(ValueError("the session was closed before this turn began"))
         self._engine.close()
 
     def __enter__(self) -> ChatSession:
@@ -334,101 +238,49 @@ class ChatSession:
             self.messages.extend(added)
             return self._model.chat_request(self.messages, settings, offered, self._prior)
 
-        def commit(turn: _Turn) -> None:
+        def commit(turn: Turn) -> None:
             self._enter(turn, added)
 
-        turn = _Turn(request, keeps_history=True, commit=commit, on_outcome=self._remember)
+        turn = Turn(request, keeps_history=True, commit=commit, on_outcome=self._remember)
         return self._enqueue(turn, stream)
 
-    def _enqueue(self, turn: _Turn, stream: StreamMode) -> Any:
-        with self._changed:
-            if self._closed:
-                raise ValueError("the session is closed")
-            self._waiting.append(turn)
-            self._admit()
-            if turn in self._waiting and len(self._waiting) > self._max_queued:
-                self._waiting.remove(turn)
-                raise QueueFullError(
-                    f"{len(self._waiting)} turns are waiting already, and this session queues "
-                    f"{self._max_queued}. Wait for one to finish."
-                )
+    def _enqueue(self, turn: Turn, stream: StreamMode) -> Any:
+        self._turns.add(turn)
         if stream:
             items = self._events(turn) if stream == "events" else _text(self._events(turn))
-            return Stream(items, lambda _: self._leave(turn), lambda: self._finish(turn))
+            return Stream(items, lambda _: self._leave(turn), lambda: self._turns.finish(turn))
         return self._wait(turn)
 
-    def _wait(self, turn: _Turn) -> str:
+    def _wait(self, turn: Turn) -> str:
         try:
             for _ in self._events(turn):
                 pass
         except BaseException:
             self._leave(turn)
             raise
-        self._finish(turn)
+        self._turns.finish(turn)
         return turn.outcome.text if turn.outcome else ""
 
-    def _events(self, turn: _Turn) -> Iterator[Any]:
-        turn.reader = threading.get_ident()
-        self._check_order(turn)
+    def _events(self, turn: Turn) -> Iterator[Any]:
+        self._turns.read_by_this_thread(turn)
         for item in turn.inbox:
             turn.note(item)
             if not isinstance(item, Ids | Failed):
                 yield item
 
-    def _check_order(self, turn: _Turn) -> None:
-        """A thread that waits for its second turn before it has read its first would wait for ever."""
-        with self._changed:
-            if turn not in self._waiting:
-                return
-            earlier = [*self._running, *takewhile(lambda other: other is not turn, self._waiting)]
-            unread = [other for other in earlier if other.reader == turn.reader and not other.over]
-            if not self._fits_beside(turn, unread):
-                raise ValueError("read the streamed reply to its end, or close it, before the next turn")
-
-    def _leave(self, turn: _Turn) -> None:
+    def _leave(self, turn: Turn) -> None:
         """The reader went away, or the turn failed: stop it, and enter what there is."""
-        with self._changed:
-            if turn in self._waiting:
-                self._waiting.remove(turn)
+        self._turns.withdraw(turn)
         self._cancel(turn)
-        self._finish(turn)
+        self._turns.finish(turn)
 
-    def _finish(self, turn: _Turn) -> None:
-        turn.finish()
-        with self._changed:
-            self._running = [other for other in self._running if not other.over]
-            self._admit()
-
-    def _cancel(self, turn: _Turn) -> None:
+    def _cancel(self, turn: Turn) -> None:
         turn.cancelled = True
         if turn.reply:
             self._model.shared_pipeline().cancel(turn.reply.id)
 
-    def _fits_beside(self, turn: _Turn, others: Sequence[_Turn]) -> bool:
-        if len(others) >= self._max_active:
-            return False
-        return not (turn.keeps_history and any(other.keeps_history for other in others))
-
-    def _admit(self) -> None:
-        """Make every waiting turn ready that may run beside the running ones, in order."""
-        for turn in list(self._waiting):
-            if self._fits_beside(turn, self._running):
-                self._waiting.remove(turn)
-                self._running.append(turn)
-                self._ready.append(turn)
-        self._changed.notify_all()
-
-    def _work(self) -> None:
-        """Start the turns that are ready, on the session's own thread."""
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._ready or self._closed)
-                if not self._ready:
-                    return
-                turn = self._ready.popleft()
-            self._start(turn)
-
-    def _start(self, turn: _Turn) -> None:
+    def _start(self, turn: Turn) -> None:
+        """Begin a turn, on the session's own thread."""
         try:
             request = turn.begin()
             if request is None:
@@ -439,7 +291,7 @@ class ChatSession:
         except Exception as err:
             turn.inbox.put([Failed(err)])
 
-    def _enter(self, turn: _Turn, added: list[dict[str, Any]]) -> None:
+    def _enter(self, turn: Turn, added: list[dict[str, Any]]) -> None:
         """Write a finished turn into the history."""
         outcome = turn.outcome
         if outcome is None or not turn.is_whole:
@@ -453,7 +305,7 @@ class ChatSession:
         self.messages.append(reply)
         self._prior = turn.reply.transcript if turn.reply else None
 
-    def _enter_interrupted(self, turn: _Turn, added: list[dict[str, Any]]) -> None:
+    def _enter_interrupted(self, turn: Turn, added: list[dict[str, Any]]) -> None:
         """Keep what was read of a reply; without a first piece the turn never was."""
         if not turn.began:
             self.messages[:] = [turn for turn in self.messages if not any(turn is one for one in added)]

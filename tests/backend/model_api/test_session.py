@@ -15,10 +15,15 @@ from backend import (
     ChatSession,
     ContextOverflowError,
     GenerativeModel,
+    Piece,
     PrefillProgress,
     QueueFullError,
+    ReasoningPiece,
+    Request,
     TextPiece,
+    ToolCallPiece,
 )
+from backend.turns import Turn
 from tests import tiny_gguf
 from tests.backend.model_api.looks import fed as fullest_slot
 
@@ -47,10 +52,6 @@ def until(condition: Callable[[], object]) -> None:
     pause = threading.Event()
     while not condition():
         pause.wait(0.002)
-
-
-def waiting(chat: ChatSession) -> int:
-    return len(chat._waiting)
 
 
 # ---- options -------------------------------------------------------------------------------
@@ -313,6 +314,23 @@ def test_an_interrupted_turn_is_part_of_the_next_prompt(tiny: GenerativeModel, c
     assert "interrupted" not in tiny.render(chat.messages)
 
 
+@pytest.mark.parametrize(
+    ("piece", "began"),
+    [
+        (TextPiece("a"), True),
+        (ReasoningPiece("a"), True),
+        (ToolCallPiece(0, "look", "{"), True),
+        (PrefillProgress(1, 2, 0), False),
+        (ChatOutcome("cancelled", 1), False),
+    ],
+)
+def test_whatever_the_model_writes_begins_a_turn(piece: Piece, began: bool) -> None:
+    turn = Turn(lambda: Request(text="a"), keeps_history=True, commit=print, on_outcome=print)
+    turn.note(piece)
+    assert turn.began is began
+    assert not turn.is_whole
+
+
 # ---- failures ------------------------------------------------------------------------------
 
 
@@ -484,7 +502,7 @@ def test_91_close_cancels_the_live_turn_and_drops_the_waiting_ones(tiny: Generat
     next(live)
     with ThreadPoolExecutor(2) as pool:
         queued = [pool.submit(chat.send, "queued", **GREEDY) for _ in range(2)]
-        until(lambda: waiting(chat) == 2)
+        until(lambda: chat._turns.waiting == 2)
         chat.close()
         for future in queued:
             with pytest.raises(ValueError, match="closed before this turn began"):
@@ -527,7 +545,7 @@ def test_91_closing_a_send_from_another_thread_returns_what_there_is(tiny: Gener
     chat = tiny.chat_session()
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(chat.send, "hello", **{**ENDLESS, "max_new_tokens": 1900})
-        until(lambda: chat._running and chat._running[0].text)
+        until(lambda: chat._turns._running and chat._turns._running[0].text)
         chat.close()
         text = future.result()
     assert chat.report is not None
@@ -563,7 +581,7 @@ def test_94_more_waiting_turns_than_max_queued_are_refused(tiny: GenerativeModel
         live = chat.send("live", stream=True, **GREEDY)
         with ThreadPoolExecutor(2) as pool:
             queued = [pool.submit(chat.send, f"queued {n}", **GREEDY) for n in range(2)]
-            until(lambda: waiting(chat) == 2)
+            until(lambda: chat._turns.waiting == 2)
             with pytest.raises(QueueFullError, match="2 turns are waiting"):
                 chat.send("refused", stream=True)
             "".join(live)
