@@ -92,11 +92,12 @@ def _result_header(probe: Probe, calls: CallProbe, header: str, prompt: str) -> 
     ]
     text = probe.render(turns, TOOLS, opened=True)
     behind = (text or "").rpartition(RESULT)[2]
-    primed = prompt[len(header) :]
-    if (header.strip() and header in behind) or not behind.endswith(primed):
+    if header.strip() and header in behind:
         return ""
-    marks = visible(behind[: len(behind) - len(primed)])
-    return marks[-1] if marks and is_tag(marks[-1]) else ""
+    behind = behind.removesuffix(prompt[len(header) :])
+    parts = atoms(behind)
+    tags = [place for place, atom in enumerate(parts) if is_tag(atom)]
+    return "".join(parts[tags[-1] :]) if tags else ""
 
 
 def generation_prompts(probe: Probe) -> Prompts:

@@ -122,6 +122,7 @@ class ReplyParser:
         if prime.strip():
             self.stream.append(prime)
             self._advance()
+        self.stream.silent = len(self.stream.text)
         self.reply.end_prime()
 
     # ---- the generator ---------------------------------------------------------------------

@@ -37,6 +37,8 @@ class Stream:
         """Whether no more text comes."""
         self.keep: int | None = None
         """A position to which a reader may go back; nothing from there on is forgotten."""
+        self.silent = 0
+        """Up to here the text belongs to the prompt: it is read, but `take` does not return it."""
 
     def append(self, text: str) -> None:
         cut = self.pos if self.keep is None else min(self.pos, self.keep)
@@ -44,6 +46,7 @@ class Stream:
         if cut:
             whole = whole[cut:]
             self.pos -= cut
+            self.silent = max(0, self.silent - cut)
             if self.keep is not None:
                 self.keep -= cut
         whole += text  # in place while `whole` is the only name, so a long wait stays cheap
@@ -54,9 +57,9 @@ class Stream:
         return self.pos >= len(self.text)
 
     def take(self, end: int) -> str:
-        """The text from `pos` to `end`, consumed."""
-        taken, self.pos = self.text[self.pos : end], end
-        return taken
+        """The text from `pos` to `end`, consumed; without what belongs to the prompt."""
+        start, self.pos = max(self.pos, min(self.silent, end)), end
+        return self.text[start:end]
 
     def after_space(self) -> int:
         """The position of the next visible character, or the end."""

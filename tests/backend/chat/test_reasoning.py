@@ -7,7 +7,7 @@ import pytest
 
 from backend.chat import ChatTemplate
 from backend.types import EFFORT_LEVELS, HeldPiece, ReasoningPiece, TextPiece
-from tests.backend.chat import published, toys
+from tests.backend.chat import published, roundtrip, toys
 from tests.backend.chat.toys import HERMES, PLAIN, THINK, THINK_OPEN, USER, anything, in_all_ways
 
 needs_templates = pytest.mark.skipif(not published.names(), reason=published.MISSING)
@@ -182,6 +182,18 @@ BOTH = HERMES.replace(
 CALL = '<tool_call>\n{"name": "a", "arguments": {}}\n</tool_call>'
 
 
+@pytest.mark.parametrize("tail", ["a <", "a <tool", "a <think", "a  ", "a\n", "<"])
+def test_what_the_prompt_holds_of_a_reply_is_never_told_again(tail: str) -> None:
+    template = ChatTemplate(HERMES)
+    turns = [*USER, {"role": "assistant", "content": tail}]
+    prompt = template.render(turns, continue_final_message=True, tools=anything("a"))
+    for width in (1, 50):
+        parser = template.parser(prompt=prompt, tools=anything("a"))
+        for start in range(0, len("b c"), width):
+            parser.feed("b c"[start : start + width])
+        assert parser.finish().content == "b c"
+
+
 def test_a_call_in_a_thought_counts_only_if_the_thought_is_never_closed() -> None:
     inside = in_all_ways(BOTH, f"<think>\nI could {CALL} but no.\n</think>\n\nDone.", anything("a"))
     assert (inside.tool_calls, inside.content) == ((), "Done.")
@@ -245,3 +257,36 @@ def test_the_work_for_a_character_does_not_grow_with_the_reply(kind: str) -> Non
         return entered / size
 
     assert calls_per_character(20_000) < 1.2 * calls_per_character(1_000)
+
+
+PROMPTED = {
+    "Apriel-1.6-15b-Thinker-fixed": "its thought begins with words that the prompt puts into its mouth",
+    "openai-gpt-oss-120b": "text outside of a channel is no reply",
+}
+
+
+@needs_templates
+@pytest.mark.parametrize(
+    "name", [name for name in published.names() if published.template(name).supports_tools]
+)
+@pytest.mark.parametrize("thinking", [None, True, False])
+def test_a_reply_to_a_tool_result_begins_where_the_prompt_ends(name: str, thinking: bool | None) -> None:
+    template = published.template(name)
+    if name in PROMPTED or (thinking is False and template.reasoning_mode == "always"):
+        return
+    called = roundtrip.assistant_turn("", "", [("alpha_tool", {"text": "x"})])
+    result = {"role": "tool", "tool_call_id": "call00000", "content": "fine"}
+    prompt = template.render([*USER, called, result], tools=roundtrip.TOOLS, enable_thinking=thinking)
+    message = template.parse("Sunny </x> it is.", prompt=prompt, tools=roundtrip.TOOLS)
+    assert message.tool_calls == ()
+    assert {message.content, message.reasoning} == {"Sunny </x> it is.", ""}
+    assert bool(message.reasoning) == template.opens_thought(prompt)
+
+
+@needs_templates
+def test_llama_calls_behind_the_python_tag_are_read() -> None:
+    template = published.template("meta-llama-Llama-3.1-8B-Instruct")
+    text = '<|python_tag|>{"name": "f", "parameters": {"a": 1}}'
+    message = template.parse(text, prompt=template.render(USER, tools=anything("f")), tools=anything("f"))
+    assert [(call.name, call.arguments) for call in message.tool_calls] == [("f", {"a": 1})]
+    assert message.content == ""
