@@ -22,7 +22,7 @@ class Bed:
     def __init__(self, path: Path, prompt: list[int]) -> None:
         self.model = load(path)
         self.prompt = prompt
-        self.context = Context(self.model, ContextParams(n_ctx=MAX_SEQ))
+        self.context = Context(self.model, ContextParams(n_ctx=MAX_SEQ, n_threads=1))
         batch = Batch(len(prompt))
         self.row = batch.add(0, 0, prompt, outputs=1)
         assert self.context.decode(batch) == 0
