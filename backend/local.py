@@ -68,6 +68,8 @@ class InProcessEngine:
     async def submit(self, request: Request) -> AsyncIterator[list[Piece]]:
         """Answer a request: a list of pieces per engine step. Closing the iterator cancels it."""
         self._loaded().check(request)
+        if request.id in self._running:
+            raise ValueError(f"request {request.id} runs already; a second answer needs a request of its own")
         loop = asyncio.get_running_loop()
         arrived: asyncio.Queue[list[Delivery]] = asyncio.Queue()
         pipeline = self._loaded().pipeline

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import copy
 import random
+import signal
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -10,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from backend import ChatOutcome, GenerativeModel, PrefillProgress
+from backend import ChatOutcome, GenerativeModel, PrefillProgress, StageEvent
 from tests import tiny_gguf
 from tests.backend.model_api.test_stream import until
 
@@ -104,6 +106,33 @@ def test_closing_a_streamed_chat_cancels_the_reply(fresh: Opener) -> None:
     assert model.report is not None
     assert model.report.finish == "cancelled"
     assert model.report.new_tokens < 1900
+
+
+@pytest.mark.parametrize("method", ["generate", "generate_batch", "chat", "send"])
+def test_ctrl_c_cancels_what_the_caller_waits_for(fresh: Opener, method: str) -> None:
+    model = fresh()
+    caller = threading.get_ident()
+
+    def interrupt(event: StageEvent) -> None:
+        if event.stage == "prefill":
+            model.set_stage_observer(None)
+            signal.pthread_kill(caller, signal.SIGINT)
+
+    model.set_stage_observer(interrupt)
+    options: dict[str, Any] = {"temperature": 0, "max_new_tokens": 1900, "ignore_eos": True}
+    with model.chat_session() as chat:
+        asks: dict[str, Callable[[], Any]] = {
+            "generate": lambda: model.generate("hello", **options),
+            "generate_batch": lambda: model.generate_batch(["hello"], **options),
+            "chat": lambda: model.chat(user("hello"), **options),
+            "send": lambda: chat.send("hello", **options),
+        }
+        with pytest.raises(KeyboardInterrupt):
+            asks[method]()
+        until(lambda: not model.pipeline.engine.counters().running)
+        assert model.pipeline.engine.counters().decoded_rows < 1900
+        assert [turn["role"] for turn in chat.messages] in ([], ["user", "assistant"])
+        assert chat.send("hello", **GREEDY) == chat.messages[-1]["content"]
 
 
 def test_cancelling_in_the_middle_of_a_prompt_leaves_the_rest_of_it_unread(

@@ -122,6 +122,19 @@ async def test_many_replies_at_once_do_not_mix(engine: InProcessEngine) -> None:
     assert [outcome.text for outcome in together] == alone * 3
 
 
+async def test_a_request_runs_once_at_a_time(engine: InProcessEngine) -> None:
+    request = Request(messages=user("hello"), config=GREEDY)
+    replies = engine.submit(request)
+    first = list(await anext(replies))
+    with pytest.raises(ValueError, match="runs already"):
+        await answer(engine, request)
+    first += [piece async for step in replies for piece in step]
+    assert isinstance(first[-1], ChatOutcome)
+    again = (await answer(engine, request))[-1]
+    assert isinstance(again, ChatOutcome)
+    assert again.text == first[-1].text
+
+
 # ---- cancelling ----------------------------------------------------------------------------
 
 
