@@ -179,7 +179,7 @@ def slots(bench: Bench) -> Iterator[Row]:
 
 
 def pipeline(bench: Bench) -> Iterator[Row]:
-    """`GenerativeModel.stream_generate` with its text, by the reader's clock."""
+    """`GenerativeModel.stream_generate`, until its last text is read."""
     setup = bench.setup(512)
     bench.use(setup, contender=bench.whole)
     result = bench.pair(
