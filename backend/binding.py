@@ -3,18 +3,21 @@ for the thought, and the parser that reads the reply."""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from functools import cached_property
 
 from backend.chat import ChatTemplate
 from backend.chat_engine import Request
 from backend.engine.gbnf import check_grammar
-from backend.engine.request import ThoughtBudget
+from backend.engine.thought import ThoughtBudget, ThoughtMarks
 from backend.native import Model
 from backend.prompt import Prompt
 from backend.reply import ReplyParser
 from backend.tokenizer import Tokenizer
 from backend.types import GenerationConfig, Grammar, TextPiece, ToolCall
+
+logger = logging.getLogger("fireside")
 
 EFFORT_BUDGETS = {"minimal": 128, "low": 512, "medium": 2048, "high": 8192, "xhigh": 16384}
 """Tokens of thought for an effort level, on a template that knows no levels; `max` has no limit."""
@@ -106,13 +109,16 @@ class FormatBinding:
             return Grammar(schema_grammar(config.json_schema).text)
         if config.json_schema is None and not request.tools:
             return None
-        return self._template.grammar(
+        bound = self._template.reply_grammar(
             list(request.tools),
             tool_choice=config.tool_choice or "auto",
             parallel_tool_calls=config.parallel_tool_calls is not False,
             json_schema=config.json_schema,
             prompt=prompt.text,
         )
+        for warning in bound.warnings:
+            logger.warning("Schema: %s", warning)
+        return bound.grammar
 
     def _after_thought(self, grammar: str, request: Request, prompt: Prompt) -> Grammar:
         """A person's grammar binds the answer: it sleeps while the prompt leaves a thought open."""
@@ -124,21 +130,19 @@ class FormatBinding:
         wrapped = f'thought-then-answer ::= "{quoted}" [ \\t\\n]* root\n{grammar}'
         return Grammar(wrapped, lazy=True, triggers=(closer,), root="thought-then-answer")
 
-    def thought(self, request: Request, config: GenerationConfig, prompt: Prompt) -> ThoughtBudget | None:
-        """How long the model may think."""
+    def thought(self, request: Request, prompt: Prompt) -> ThoughtMarks | None:
+        """Where thoughts begin and end, and whether the prompt left one open."""
         template = self._template
         if template is None or request.messages is None or template.format.thought is None:
             return None
-        limit = config.reasoning_budget
-        if limit is None and not template.switches.levels:
-            limit = EFFORT_BUDGETS.get(config.reasoning_effort or "")
-        if limit is None:
-            return None
         marks = template.format.thought
-        return ThoughtBudget(
-            limit=limit,
-            opener=marks.start.strip(),
-            closer_text=marks.end.strip(),
-            closer=tuple(self._tokenizer.encode(template.thought_end, special=True)),
-            open=template.opens_thought(prompt.text),
-        )
+        return ThoughtMarks(marks.start.strip(), marks.end.strip(), template.opens_thought(prompt.text))
+
+    def thought_budget(self, config: GenerationConfig) -> ThoughtBudget | None:
+        """How long the model may think: as told, else by the effort where the template has no levels."""
+        limit = config.reasoning_budget
+        if limit is None and self._template and not self._template.switches.levels:
+            limit = EFFORT_BUDGETS.get(config.reasoning_effort or "")
+        if limit is None or self._template is None:
+            return None
+        return ThoughtBudget(limit, tuple(self._tokenizer.encode(self._template.thought_end, special=True)))

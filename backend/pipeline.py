@@ -127,7 +127,8 @@ class Pipeline:
             role_stops=binding.role_stops if chats else (),
             forced=None if forced is None else tuple(forced),
             grammar=binding.grammar(request, config, prompt),
-            thought=binding.thought(request, config, prompt),
+            thought=binding.thought(request, prompt),
+            thought_budget=binding.thought_budget(config),
             shown_specials=binding.shown_specials if chats else frozenset(),
             priority=request.priority,
         )

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from backend.chat.adapt import MEDIA_MARKER, MessageRules, envelopes
 from backend.chat.format import ChatFormat
@@ -20,6 +20,9 @@ from backend.chat.renderer import Renderer
 from backend.chat.rules import message_rules
 from backend.chat.switches import Switches, find_switches
 from backend.types import Grammar, Message, ReasoningFormat, ReasoningMode
+
+if TYPE_CHECKING:
+    from backend.chat.grammar import ReplyGrammar
 
 
 @dataclass(frozen=True)
@@ -263,6 +266,13 @@ class ChatTemplate:
     # ---- constrained calls -----------------------------------------------------------------
 
     def grammar(
+        self, tools: Sequence[Mapping[str, Any]] | None, *, prompt: str = "", **options: Any
+    ) -> Grammar | None:
+        """The grammar that binds a reply to the tools' schemas, or to `json_schema`; None when
+        nothing binds it. `options` are those of `reply_grammar`."""
+        return self.reply_grammar(tools, prompt=prompt, **options).grammar
+
+    def reply_grammar(
         self,
         tools: Sequence[Mapping[str, Any]] | None,
         *,
@@ -270,12 +280,12 @@ class ChatTemplate:
         parallel_tool_calls: bool = True,
         json_schema: Mapping[str, Any] | None = None,
         prompt: str = "",
-    ) -> Grammar | None:
-        """The grammar that binds a reply to the tools' schemas, or to `json_schema`; None when
-        nothing binds it. `prompt` is the rendered text that the reply continues."""
-        from backend.chat.grammar import tool_grammar
+    ) -> ReplyGrammar:
+        """The grammar with the warnings about schemas it cannot hold a reply to. `prompt` is the
+        rendered text that the reply continues."""
+        from backend.chat.grammar import reply_grammar
 
-        return tool_grammar(
+        return reply_grammar(
             self.format, envelopes(tools), tool_choice=tool_choice or "auto",
             parallel_tool_calls=parallel_tool_calls, json_schema=json_schema, prime=self._prime(prompt),
         )  # fmt: skip

@@ -3,9 +3,11 @@ filtered only when the grammar rejects it."""
 
 from __future__ import annotations
 
+from backend.engine.request import EngineRequest
 from backend.engine.sampling import Sampler
+from backend.engine.thought import ThoughtMarks, ThoughtTracker
 from backend.native import Candidates, Context, GrammarSampler, Model
-from backend.types import EngineError, GenerationConfig, Grammar
+from backend.types import EngineError, Grammar
 
 NEAREST = 256
 """How many of the likeliest tokens are tried before the whole vocabulary: 0.05 ms instead of 5."""
@@ -18,24 +20,28 @@ class ConstrainedSampler(Sampler):
     search in the last few characters.
     """
 
-    def __init__(
-        self, model: Model, config: GenerationConfig, seed: int, max_seq: int, grammar: Grammar
-    ) -> None:
-        super().__init__(model, config, seed, max_seq)
+    def __init__(self, model: Model, request: EngineRequest, seed: int, max_seq: int) -> None:
+        super().__init__(model, request.config, seed, max_seq)
+        assert request.grammar is not None
         self._model = model
-        self._grammar = grammar
+        self._grammar = request.grammar
         self._candidates = Candidates(model.n_vocab)
         self._bound: GrammarSampler | None = None
-        self._recent: list[int] = []
-        self._tail = b""
-        self._triggers = [trigger.encode() for trigger in grammar.triggers]
-        if not grammar.lazy:
-            self._bound = GrammarSampler(model, grammar.text, root_rule=grammar.root)
+        self._watch = _Watch(model, request.grammar, request.thought)
+        if not self._grammar.lazy:
+            self._bound = GrammarSampler(model, self._grammar.text, root_rule=self._grammar.root)
 
     def draw(self, context: Context, row: int) -> int:
         if self._bound is None:
             token = super().draw(context, row)
-            self._watch(token)
+            found = self._watch.feed(token)
+            if found is None:
+                return token
+            self._wake(*found)
+            # The token that completes a trigger may carry text behind it that the grammar forbids.
+            if self._bound and not self._bound.allows(token):
+                token = self._constrained(context, row, self._bound)
+            self._advance(token)
             return token
         token = self._constrained(context, row, self._bound)
         self._chain.accept(token)
@@ -44,13 +50,25 @@ class ConstrainedSampler(Sampler):
 
     def accept(self, token: int) -> None:
         """Take note of a forced token. EngineError where the grammar does not allow it."""
-        if self._bound is None:
-            self._watch(token)
-        else:
-            if not self._bound.allows(token):
-                raise EngineError("A forced token is not allowed by the grammar of this reply.")
-            self._bound.accept(token)
+        if self._bound is not None:
+            self._advance(token)
+        elif found := self._watch.feed(token):
+            self._wake(*found)
+            self._advance(token)
         self._chain.accept(token)
+
+    def _advance(self, token: int) -> None:
+        """Move the grammar on by a token that was not drawn under it."""
+        if self._bound is None or not self._bound.allows(token):
+            raise EngineError("A token that was written is not allowed by the grammar of this reply.")
+        self._bound.accept(token)
+
+    def _wake(self, tokens: list[int], skip: int) -> None:
+        """Bind the grammar from byte `skip` of the first of `tokens` on; the last is still open."""
+        text, root = self._grammar.text, self._grammar.root
+        self._bound = GrammarSampler(self._model, text, root_rule=root, skip=skip)
+        for token in tokens[:-1]:
+            self._advance(token)
 
     def _constrained(self, context: Context, row: int, grammar: GrammarSampler) -> int:
         candidates = self._candidates
@@ -67,36 +85,55 @@ class ConstrainedSampler(Sampler):
             remedy="Check the grammar or the schema; it may be impossible to satisfy.",
         )
 
-    def _watch(self, token: int) -> None:
-        """Look for a trigger at the end of the text, and wake the grammar where it begins."""
-        piece = self._model.piece(token)
-        self._recent.append(token)
-        self._tail += piece
-        found = [(at, trigger) for trigger in self._triggers if (at := self._tail.find(trigger)) >= 0]
-        if found:
-            start = min(found)[0]
-            self._wake(start)
-            return
-        longest = max(map(len, self._triggers), default=1)
-        while self._recent and len(self._tail) - len(first := self._model.piece(self._recent[0])) >= longest:
-            self._tail = self._tail[len(first) :]
-            self._recent.pop(0)
-
-    def _wake(self, start: int) -> None:
-        """Bind the grammar from byte `start` of the recent tokens on."""
-        before = 0
-        tokens = list(self._recent)
-        while tokens and before + len(piece := self._model.piece(tokens[0])) <= start:
-            before += len(piece)
-            tokens.pop(0)
-        self._bound = GrammarSampler(
-            self._model, self._grammar.text, root_rule=self._grammar.root, skip=start - before
-        )
-        for token in tokens:
-            self._bound.accept(token)
-
     def close(self) -> None:
         super().close()
         if self._bound:
             self._bound.close()
             self._bound = None
+
+
+class _Watch:
+    """Looks for a trigger at the end of a reply's text. Inside a thought only its end can be one."""
+
+    def __init__(self, model: Model, grammar: Grammar, thought: ThoughtMarks | None) -> None:
+        self._model = model
+        self._triggers = [trigger.encode() for trigger in grammar.triggers]
+        self._tracker = ThoughtTracker(thought) if thought else None
+        closer = thought.closer.encode() if thought else b""
+        self._closing = [trigger for trigger in self._triggers if closer and trigger.startswith(closer)]
+        self._longest = max(map(len, self._triggers), default=1)
+        self._recent: list[int] = []
+        self._tail = b""
+
+    def feed(self, token: int) -> tuple[list[int], int] | None:
+        """Where a trigger is complete: the tokens it stands in, and its first byte in the first of them."""
+        piece = self._model.piece(token)
+        inside = self._tracker is not None and self._tracker.open
+        if self._tracker:
+            self._tracker.feed(piece)
+        self._recent.append(token)
+        self._tail += piece
+        triggers = self._closing if inside else self._triggers
+        starts = [at for trigger in triggers if (at := self._tail.find(trigger)) >= 0]
+        if starts:
+            return self._from(min(starts))
+        if inside and self._tracker and not self._tracker.open:
+            self._recent, self._tail = [token], piece  # What was thought is no part of a trigger.
+        self._shorten()
+        return None
+
+    def _from(self, start: int) -> tuple[list[int], int]:
+        tokens, before = list(self._recent), 0
+        while before + len(piece := self._model.piece(tokens[0])) <= start:
+            before += len(piece)
+            tokens.pop(0)
+        return tokens, start - before
+
+    def _shorten(self) -> None:
+        """Forget tokens that no trigger can reach any more."""
+        while self._recent:
+            first = len(self._model.piece(self._recent[0]))
+            if len(self._tail) - first < self._longest:
+                return
+            self._tail = self._tail[first:]
+            self._recent.pop(0)

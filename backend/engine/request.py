@@ -9,6 +9,7 @@ import itertools
 import time
 from dataclasses import dataclass, field
 
+from backend.engine.thought import ThoughtBudget, ThoughtMarks
 from backend.types import Finish, GenerationConfig, Grammar, Priority, TokenLogprob
 
 _ids = itertools.count(1)
@@ -17,21 +18,6 @@ _ids = itertools.count(1)
 def next_request_id() -> str:
     """A request id, unique in this process."""
     return f"r{next(_ids)}"
-
-
-@dataclass(frozen=True)
-class ThoughtBudget:
-    """Closes a thought after `limit` tokens by forcing the ids of `closer`.
-
-    `opener` and `closer_text` are the markers as text; `open` says whether the prompt already
-    left the thought open.
-    """
-
-    limit: int
-    opener: str
-    closer_text: str
-    closer: tuple[int, ...]
-    open: bool
 
 
 @dataclass(eq=False)
@@ -55,7 +41,8 @@ class EngineRequest:
     prefix: tuple[int, ...] = ()
     """Ids the reply begins with; it goes on by sampling."""
     grammar: Grammar | None = None
-    thought: ThoughtBudget | None = None
+    thought: ThoughtMarks | None = None
+    thought_budget: ThoughtBudget | None = None
     shown_specials: frozenset[int] | None = frozenset()
     """Control tokens that appear in the text (a format's markers); None shows all of them."""
     priority: Priority = "user"

@@ -85,7 +85,7 @@ def make_sampler(model: Model, request: EngineRequest, seed: int, max_seq: int) 
         return Sampler(model, request.config, seed, max_seq)
     from backend.engine.constrained import ConstrainedSampler
 
-    return ConstrainedSampler(model, request.config, seed, max_seq, request.grammar)
+    return ConstrainedSampler(model, request, seed, max_seq)
 
 
 def _add_penalties(chain: SamplerChain, model: Model, config: GenerationConfig, max_seq: int) -> None:

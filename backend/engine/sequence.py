@@ -7,38 +7,11 @@ from collections import deque
 
 from backend.engine.detokenize import TextStream
 from backend.engine.prefix_cache import Slot
-from backend.engine.request import Delta, Ended, EngineRequest, ThoughtBudget
+from backend.engine.request import Delta, Ended, EngineRequest
 from backend.engine.sampling import Sampler
+from backend.engine.thought import ThoughtMeter
 from backend.native import Model
 from backend.types import Finish, TokenLogprob
-
-
-class ThoughtMeter:
-    """Counts the tokens of an open thought, and says when its budget is spent."""
-
-    def __init__(self, budget: ThoughtBudget) -> None:
-        self._budget = budget
-        self._open = budget.open
-        self._tail = ""
-        self._spent = 0
-        self._closed_by_us = False
-
-    def feed(self, text: str) -> bool:
-        """Account for one token that added `text`; True when the closer must be forced now."""
-        self._tail += text
-        marker = self._budget.closer_text if self._open else self._budget.opener
-        while marker and marker in self._tail:
-            self._tail = self._tail.split(marker, 1)[1]
-            self._open = not self._open
-            marker = self._budget.closer_text if self._open else self._budget.opener
-        self._tail = self._tail[-max(len(marker) - 1, 0) :] if len(marker) > 1 else ""
-        if not self._open:
-            return False
-        self._spent += 1
-        if self._spent < self._budget.limit or self._closed_by_us:
-            return False
-        self._closed_by_us = True
-        return True
 
 
 class Sequence:
@@ -66,9 +39,11 @@ class Sequence:
         forced = request.forced
         self.forced: deque[int] | None = None if forced is None else deque(forced)
         self._override: deque[int] = deque(request.prefix)
-        self._meter = ThoughtMeter(request.thought) if request.thought else None
-        if self._meter and request.thought and request.thought.limit == 0 and request.thought.open:
-            self._override.extend(request.thought.closer)
+        self._meter: ThoughtMeter | None = None
+        if request.thought and request.thought_budget:
+            self._meter = ThoughtMeter(request.thought, request.thought_budget)
+            if self._meter.is_spent_at_once():
+                self._override.extend(request.thought_budget.closer)
         self._end_token: int | None = None
         self._admitted = self._first = self._last = 0.0
 
@@ -147,8 +122,9 @@ class Sequence:
         text = self._text.push(token)
         if self._text.match is not None:
             return text, "stop" if self._text.match in self.request.role_stops else "stop_string"
-        if self._meter and self._meter.feed(text) and self.request.thought:
-            self._override.extend(self.request.thought.closer)
+        budget = self.request.thought_budget
+        if budget and self._meter and self._meter.feed(self._model.piece(token)):
+            self._override.extend(budget.closer)
         if self.forced is not None and not self.forced and not self._override:
             return text + self._text.flush(), "stop"
         if self.new_tokens >= self.limit:

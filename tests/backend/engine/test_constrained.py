@@ -10,6 +10,7 @@ import pytest
 from backend.engine.engine import Engine
 from backend.engine.params import EngineParams
 from backend.engine.request import Delta, Ended, EngineRequest
+from backend.engine.thought import ThoughtMarks
 from backend.native import Model
 from backend.types import EngineError, GenerationConfig, Grammar
 
@@ -30,7 +31,9 @@ class Runner:
         self.engine = Engine(model, lambda _: params, self.outputs.put, slots=2)
 
     def run(self, prompt: str, config: GenerationConfig = GREEDY, **fields) -> tuple[str, Ended]:
-        request = EngineRequest(self.model.tokenize(prompt, parse_special=True), config, 1, 80, **fields)
+        request = EngineRequest(
+            self.model.tokenize(prompt, parse_special=True), config, config.seed or 1, 80, **fields
+        )
         self.engine.submit(request)
         text = ""
         while True:
@@ -113,3 +116,38 @@ def test_a_grammar_llama_cpp_refuses_fails_the_request_only(tiny: Runner) -> Non
     assert ended.finish == "error"
     assert "does not compile" in str(ended.error)
     assert tiny.run("hello")[1].finish in ("stop", "length")
+
+
+@pytest.mark.parametrize("opened", [True, False])
+def test_a_trigger_inside_a_thought_wakes_nothing(tiny: Runner, opened: bool) -> None:
+    lazy = Grammar('root ::= "<call>x</call>"', lazy=True, triggers=("<call>",))
+    marks = ThoughtMarks("<think>", "</think>", open=opened)
+    lead = "" if opened else "<think>"
+    thought = lead + "I might <call> it. </think>"
+    prefix = tuple(tiny.model.tokenize(thought + "<call>", parse_special=True))
+    text, ended = tiny.run("hello", WILD, grammar=lazy, prefix=prefix, thought=marks, shown_specials=None)
+    assert ended.finish == "stop", ended.error
+    assert text.startswith(thought + "<call>x</call>")
+
+
+def test_the_end_of_a_thought_can_be_the_trigger(tiny: Runner) -> None:
+    lazy = Grammar('root ::= "</think>" " "? [0-9]{3}', lazy=True, triggers=("</think>",))
+    marks = ThoughtMarks("<think>", "</think>", open=True)
+    prefix = tuple(tiny.model.tokenize("hm <x></think>", parse_special=True))
+    text, ended = tiny.run("hello", WILD, grammar=lazy, prefix=prefix, thought=marks)
+    assert ended.finish == "stop", ended.error
+    assert text.removeprefix("hm <x></think>").strip().isdigit()
+
+
+def test_text_behind_a_trigger_in_one_token_is_drawn_again(tiny: Runner) -> None:
+    """A grammar that allows nothing but its own next character, whatever token completes the trigger."""
+    lazy = Grammar('root ::= "e" "!"', lazy=True, triggers=("e",))
+    stopped = 0
+    for seed in range(20):
+        config = GenerationConfig(temperature=2.0, top_k=0, seed=seed)
+        text, ended = tiny.run("hello", config, grammar=lazy)
+        assert ended.finish in ("stop", "length"), ended.error
+        if ended.finish == "stop" and "e" in text:
+            stopped += 1
+            assert text.endswith("e!")
+    assert stopped

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from backend.engine.request import ThoughtBudget
-from backend.engine.sequence import ThoughtMeter
+from backend.engine.thought import ThoughtBudget, ThoughtMarks, ThoughtMeter
 from backend.native import Model
 from backend.types import GenerationConfig
 from tests import tiny_gguf
@@ -140,8 +139,13 @@ class TestForced:
         assert begun.ids == prefix + continued.ids
 
 
-def budget(model: Model, limit: int, *, open: bool) -> ThoughtBudget:
-    return ThoughtBudget(limit, "<think>", "</think>", tuple(ids(model, "</think>")), open)
+def meter(limit: int, *, open: bool) -> ThoughtMeter:
+    return ThoughtMeter(ThoughtMarks("<think>", "</think>", open), ThoughtBudget(limit, (1,)))
+
+
+def feed(limit: int, pieces: list[str], *, open: bool) -> list[bool]:
+    counted = meter(limit, open=open)
+    return [counted.feed(piece.encode()) for piece in pieces]
 
 
 class TestThoughtBudget:
@@ -152,20 +156,23 @@ class TestThoughtBudget:
         marker = ids(model, "</think>")
         config = GenerationConfig(temperature=0.0, logit_bias=dict.fromkeys(marker, -1000.0))
         with Stepper(tiny_llama) as stepper:
-            reply = stepper.run(PROMPT, new=30, config=config, thought=budget(model, limit, open=True))
+            reply = stepper.run(
+                PROMPT,
+                new=30,
+                config=config,
+                thought=ThoughtMarks("<think>", "</think>", open=True),
+                thought_budget=ThoughtBudget(limit, tuple(marker)),
+            )
         assert reply.ids[limit : limit + len(marker)] == marker
         assert len(reply.ids) == 30
 
     @pytest.mark.parametrize("pieces", [["<think>", "a", "b", "c"], ["<th", "ink>a", "b", "c"]])
     def test_a_thought_that_opens_later_is_counted_from_its_marker(self, pieces: list[str]) -> None:
-        meter = ThoughtMeter(ThoughtBudget(3, "<think>", "</think>", (1,), open=False))
-        spent = [meter.feed(text) for text in ["x", *pieces]]
+        spent = feed(3, ["x", *pieces], open=False)
         assert spent.index(True) == len(spent) - (2 if pieces[0] == "<think>" else 1)
 
     def test_a_thought_that_closes_in_time_is_left_alone(self) -> None:
-        meter = ThoughtMeter(ThoughtBudget(3, "<think>", "</think>", (1,), open=True))
-        assert not any(meter.feed(text) for text in ["a", "</thi", "nk>", *"the long answer"])
+        assert not any(feed(3, ["a", "</thi", "nk>", *"the long answer"], open=True))
 
     def test_it_is_closed_once(self) -> None:
-        meter = ThoughtMeter(ThoughtBudget(1, "<think>", "</think>", (1,), open=True))
-        assert [meter.feed(text) for text in "abc"] == [True, False, False]
+        assert feed(1, list("abc"), open=True) == [True, False, False]
