@@ -1,8 +1,7 @@
 """Chat formats: from messages to a prompt, from a model's text to a reply."""
 
-from backend.chat.ids import with_ids
 from backend.chat.parser import ParsedReply, ReplyParser
 from backend.chat.prompt import conversation_text
 from backend.chat.template import ChatTemplate
 
-__all__ = ["ChatTemplate", "ParsedReply", "ReplyParser", "conversation_text", "with_ids"]
+__all__ = ["ChatTemplate", "ParsedReply", "ReplyParser", "conversation_text"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -308,6 +307,8 @@ def short_id(call_id: str, length: int) -> str:
     """`call_id` itself when it is `length` ASCII alphanumerics, else a digest of it that is."""
     if len(call_id) == length and call_id.isalnum() and call_id.isascii():
         return call_id
+    import hashlib
+
     return hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:length]
 
 

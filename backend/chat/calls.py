@@ -8,7 +8,6 @@ from typing import Any
 
 from backend.chat.adapt import mapping
 from backend.chat.literals import Cut, Malformed, read_literal
-from backend.chat.validate import violations
 from backend.types import ToolCall, ToolCallPiece
 
 
@@ -65,6 +64,8 @@ class OpenCall:
 
     def close(self, arguments: object = None) -> None:
         """The call is over: check it and hand it in. `arguments`: already read, else read from the text."""
+        from backend.chat.validate import violations  # the first call loads it, not the room
+
         raw = "".join(self._parts)
         if arguments is None and self.fault is None:
             arguments = self._read(raw)

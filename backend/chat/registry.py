@@ -68,6 +68,7 @@ ENTRIES = (
         "lfm2", ("List of tools: [", "keep_past_thinking"), only_without_calls=True,
         calls=replace(_PYTHONIC, section_start="<|tool_call_start|>[", section_end="]<|tool_call_end|>"),
     ),
+    Entry("mimo", ("You are MiMo, an AI assistant",), thought=Thought("<think>", "</think>", "registry")),
     Entry("llama3", ("<|python_tag|>",), skipped=("<|python_tag|>",)),
     Entry("gemma4", ("<|channel>", "<channel|>"), skipped=("<channel|>", "<|channel>"), reopens=True),
     Entry(

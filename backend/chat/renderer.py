@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -162,6 +161,8 @@ def _is_change(err: Exception) -> bool:
 
 def _line_of(err: BaseException) -> int | None:
     """The template's line: the innermost frame of generated code, mapped back by jinja2."""
+    import traceback
+
     line = getattr(err, "lineno", None)
     if isinstance(line, int):
         return line

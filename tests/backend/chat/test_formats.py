@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from backend.chat import ChatTemplate, with_ids
-from backend.types import ToolCall
+from backend.chat import ChatTemplate
 from tests.backend.chat import published, toys
 from tests.backend.chat.toys import (
     HERMES,
@@ -367,11 +366,3 @@ def test_a_lone_bracket_is_released_at_once() -> None:
     parser = template.parser(prompt=template.render(toys.USER), tools=anything("a"))
     told = [[piece.text for piece in parser.feed(part)] for part in ["1 <", " 2", "<tool", "box"]]
     assert told == [["1 "], ["< 2"], [], ["<toolbox"]]
-
-
-def test_calls_without_ids_get_distinct_ones_and_own_ids_stay() -> None:
-    old = {"role": "assistant", "content": "", "tool_calls": [{"id": "own"}]}
-    calls = [ToolCall("", "a", {}), ToolCall("own", "b", {}), ToolCall("", "a", {})]
-    ids = [call.id for call in with_ids(calls, [old])]
-    assert ids[1] == "own" and len(set(ids)) == 3 and all(ids)
-    assert all(len(call.id) == 9 and call.id.isalnum() for call in with_ids(calls[:1], [old], length=9))
