@@ -371,6 +371,18 @@ def test_a_send_that_fails_after_its_first_token_keeps_both_turns(chat: ChatSess
     assert chat.send("again", **GREEDY)
 
 
+def test_truncating_a_prompt_leaves_the_history_whole(small: GenerativeModel) -> None:
+    with small.chat_session(system="rule") as chat:
+        dropped: list[int] = []
+        for number in range(8):
+            chat.send(f"question {number}", overflow="truncate_oldest", **DIGITS)
+            assert chat.report is not None
+            dropped.append(chat.report.truncated)
+        assert dropped[0] == 0 < dropped[-1]
+        assert dropped == sorted(dropped)
+        assert roles(chat) == ["system"] + ["user", "assistant"] * 8
+
+
 # ---- several threads -----------------------------------------------------------------------
 
 
