@@ -66,7 +66,8 @@ def agent_from_wire(data: Mapping[str, Any]) -> Agent:
     if not isinstance(name, str) or not name.strip():
         raise InvalidInputError("An agent's configuration needs a name.")
     instructions = data.get("instructions", data.get("prompt", ""))
-    model, tools = data.get("model"), data.get("tools") or []
+    model = data.get("model")
+    tools: Any = data.get("tools") or []
     if not isinstance(instructions, str) or not isinstance(model, str | None):
         raise InvalidInputError("An agent's instructions and model should be texts.")
     if not isinstance(tools, list) or not all(isinstance(entry, dict) for entry in cast("list[Any]", tools)):

@@ -12,6 +12,11 @@ from backend.chat_engine import ChatEngine, LoadSpec
 from backend.types import BackendError, ChatCard
 
 OnLoad = Callable[[float], None]
+GoOn = Callable[[], bool]
+
+
+def _always() -> bool:
+    return True
 
 
 class EngineDesk:
@@ -53,12 +58,18 @@ class EngineDesk:
         return self._users > 0 and not self._fits(model)
 
     @asynccontextmanager
-    async def use(self, model: str | None, on_load: OnLoad) -> AsyncGenerator[ChatEngine]:
-        """The engine with `model` loaded (None: the default). Raises FiresideError."""
+    async def use(
+        self, model: str | None, on_load: OnLoad, go_on: GoOn = _always
+    ) -> AsyncGenerator[ChatEngine]:
+        """The engine with `model` loaded (None: the default). Raises FiresideError.
+
+        `go_on` is asked while a model loads; False gives the load up.
+        """
         async with self._changed:
             while not self._fits(model):
                 if self._users == 0 and not self._loading:
-                    await self._load(LoadSpec(model or self._default, self._spec.options), on_load)
+                    spec = LoadSpec(model or self._default, self._spec.options)
+                    await self._load(spec, on_load, go_on)
                     break
                 await self._changed.wait()
             self._users += 1
@@ -91,13 +102,13 @@ class EngineDesk:
         wanted = model or self._default
         return wanted is None or wanted == self._asked or (self._asked is None and model is None)
 
-    async def _load(self, spec: LoadSpec, on_load: OnLoad) -> None:
+    async def _load(self, spec: LoadSpec, on_load: OnLoad, go_on: GoOn = _always) -> None:
         loop = asyncio.get_running_loop()
 
         def progress(fraction: float) -> bool:
             # Called on whatever thread loads.
             loop.call_soon_threadsafe(on_load, fraction)
-            return True
+            return go_on()
 
         self._loading = True
         try:

@@ -118,6 +118,22 @@ class SessionFiles:
         await asyncio.to_thread(write)
         return target
 
+    async def copy(self, session_id: str, to_session_id: str) -> dict[str, str]:
+        """Copy all files of a session to another; returns the new id of each."""
+        names = {file.id: new_id("file") for file in await self.list(session_id)}
+
+        def work(connection: sqlite3.Connection) -> None:
+            for old, new in names.items():
+                connection.execute(
+                    "INSERT INTO files SELECT ?, ?, name, content_type, bytes, created_at, content "
+                    "FROM files WHERE id = ?",
+                    (new, to_session_id, old),
+                )
+
+        if names:
+            await self._database.write(work)
+        return names
+
     async def delete(self, session_id: str, file_id: str) -> None:
         """Remove a file; 404 where this session has none of that id."""
 

@@ -228,6 +228,18 @@ class Store:
 
         return await self.database.write(work)
 
+    async def add_tree(
+        self, session_id: str, nodes: Sequence[tuple[str | None, Item]], leaf: str | None, updated_at: int
+    ) -> None:
+        """Write a whole tree, each item below its parent, in one transaction."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            for parent, item in nodes:
+                add_items(connection, session_id, [item], parent)
+            update_session(connection, session_id, {"leaf_id": leaf, "updated_at": updated_at})
+
+        await self.database.write(work)
+
     # ---- items -----------------------------------------------------------------------------
 
     async def node(self, item_id: str) -> Node:
@@ -346,6 +358,15 @@ class Store:
                 "SELECT data FROM queue WHERE session_id = ? ORDER BY position", (session_id,)
             )
             return [item_of(data) for (data,) in rows]
+
+        return await self.database.read(work)
+
+    async def queued_in(self, item_id: str) -> str | None:
+        """The session in whose queue a message waits."""
+
+        def work(connection: sqlite3.Connection) -> str | None:
+            row = connection.execute("SELECT session_id FROM queue WHERE item_id = ?", (item_id,)).fetchone()
+            return row[0] if row else None
 
         return await self.database.read(work)
 

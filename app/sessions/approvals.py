@@ -1,0 +1,142 @@
+"""Whether one call may run: the policy first, then a person, and every decision in the audit log.
+
+Anything that is not an exact yes is a no. Unknown content of an answer widens nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from app.sessions.elicit import Answer, shortened
+from app.sessions.items import FunctionCall
+from app.sessions.ledger import AuditEntry, Rule
+from app.sessions.records import Json
+from app.sessions.toolbox import Decision, SessionTool, decide
+
+if TYPE_CHECKING:
+    from app.sessions.turn import Turn
+
+SCOPES = ("once", "session", "always")
+MAX_REASON_CHARS = 2000
+
+
+@dataclass(frozen=True)
+class Approval:
+    """What was decided about a call, and what it may run with."""
+
+    granted: bool
+    arguments: Json
+    origin: str
+    reason: str = ""
+    edited: Json | None = None
+    """The arguments a person put in place of the model's."""
+    stop: bool = False
+    grants: Any = None
+
+    @property
+    def denial(self) -> str:
+        """What the model reads of a refused call."""
+        who = "The user declined this call" if self.origin == "person" else "This call was refused"
+        return f"{who}{f': {self.reason}' if self.reason else '.'}"
+
+
+async def approve(turn: Turn, call: FunctionCall, tool: SessionTool, arguments: Json) -> Approval:
+    """Decide about a call; asks the person where the policy says so."""
+    decision = await _decide(turn, tool, arguments)
+    match decision.verdict:
+        case "allow":
+            found = Approval(True, arguments, decision.origin, decision.reason, grants=decision.grants)
+            rule = None
+        case "ask":
+            answer = await turn.live.elicitations.ask(_question(call, tool, arguments, decision))
+            found, rule = await _answered(turn, tool, arguments, decision, answer)
+        case _:
+            found, rule = Approval(False, arguments, decision.origin, decision.reason), None
+    entry = AuditEntry(
+        session_id=turn.live.id,
+        call_id=call.call_id,
+        tool=tool.name,
+        arguments=json.dumps(found.arguments, ensure_ascii=False),
+        verdict="allow" if found.granted else "deny",
+        origin=found.origin,
+        reason=found.reason,
+    )
+    await turn.live.services.ledger.add(rule, entry)
+    return found
+
+
+async def _decide(turn: Turn, tool: SessionTool, arguments: Json) -> Decision:
+    live, settings = turn.live, turn.settings
+    saved = await live.services.ledger.rules(live.id, tool=tool.name)
+    return decide(
+        live.services.policy,
+        tool,
+        arguments,
+        mode=settings.approve,
+        # A rule was given to the tool as it was then.
+        rules=[rule.rule for rule in saved if rule.definition == tool.digest],
+        workspace=settings.folder,
+    )
+
+
+def _question(call: FunctionCall, tool: SessionTool, arguments: Json, decision: Decision) -> Json:
+    return {
+        "mode": "form",
+        "message": decision.reason,
+        "requestedSchema": {},
+        "phase": "tool_call",
+        "policy_name": "approvals",
+        "content_preview": shortened(decision.preview),
+        "preview": decision.preview,
+        "tool": tool.name,
+        "call_id": call.call_id,
+        "arguments": arguments,
+        "offers": [{"id": str(number), **offer} for number, offer in enumerate(decision.offers)],
+        "scopes": list(SCOPES if decision.offers else SCOPES[:1]),
+    }
+
+
+async def _answered(
+    turn: Turn, tool: SessionTool, arguments: Json, decision: Decision, answer: Answer
+) -> tuple[Approval, Rule | None]:
+    content = answer.content
+    if not answer.accepted:
+        reason = content.get("reason") if answer.action == "decline" else None
+        said = reason[:MAX_REASON_CHARS] if isinstance(reason, str) else ""
+        stop = answer.action == "decline" and content.get("stop") is True
+        origin = "timeout" if content.get("timeout") is True and answer.action == "cancel" else "person"
+        return Approval(False, arguments, origin, said, stop=stop), None
+    if "arguments" in content:
+        return await _edited(turn, tool, arguments, content["arguments"]), None
+    rule = _rule(turn, tool, decision.offers, content)
+    return Approval(True, arguments, "person", "approved", grants=decision.grants), rule
+
+
+async def _edited(turn: Turn, tool: SessionTool, arguments: Json, wanted: Any) -> Approval:
+    """Exactly the arguments a person wrote, once; what no approval can cover stays refused."""
+    if not isinstance(wanted, Mapping):
+        return Approval(False, arguments, "person", "the edited arguments are no object")
+    edited: Json = dict(cast("Mapping[str, Any]", wanted))
+    decision = await _decide(turn, tool, edited)
+    if decision.verdict == "deny":
+        return Approval(False, edited, decision.origin, decision.reason)
+    changed = edited if edited != arguments else None
+    return Approval(True, edited, "person", "approved with edits", changed, grants=decision.grants)
+
+
+def _rule(turn: Turn, tool: SessionTool, offers: Sequence[Json], content: Json) -> Rule | None:
+    """The rule to save: one of those that were offered, in a scope it was offered for."""
+    scope = content.get("scope", "once")
+    if scope not in ("session", "always") or not offers:
+        return None
+    wanted = content.get("rule", "0")
+    number = next((index for index, offer in enumerate(offers) if wanted in (str(index), index, offer)), None)
+    if number is None:
+        return None
+    offer = offers[number]
+    if scope not in offer.get("scopes", SCOPES):
+        return None
+    return Rule(tool.name, offer, tool.digest, turn.live.id if scope == "session" else None)

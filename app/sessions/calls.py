@@ -1,0 +1,189 @@
+"""The calls of one reply, run together: checked, approved, run, and each given exactly one result."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from app.sessions.approvals import Approval, approve
+from app.sessions.elicit import Answer
+from app.sessions.events import (
+    ClientTaskCancelEvent,
+    FunctionCallOutputDeltaEvent,
+    OutputItemDoneEvent,
+    PolicyDeniedEvent,
+)
+from app.sessions.items import FunctionCall, FunctionCallOutput, Item
+from app.sessions.records import Json
+from app.sessions.rows import Change
+from app.sessions.toolbox import Returned, SessionTool, ToolRun
+
+if TYPE_CHECKING:
+    from app.sessions.turn import Turn
+
+logger = logging.getLogger("fireside")
+
+CANCELLED = "Cancelled: the user stopped this before it had a result."
+STOP_S = 5.0
+MAX_ERROR_CHARS = 4000
+
+
+@dataclass(frozen=True)
+class _Result:
+    text: str
+    is_error: bool = False
+    denied: bool = False
+
+
+class Calls:
+    """Runs the calls of a turn's reply."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._live = turn.live
+        settings = turn.settings
+        self._tools = self._live.services.toolbox.offered(settings.tools, settings.approve)
+        self._clients = settings.agent.client_tools
+
+    async def run(self, calls: Sequence[FunctionCall]) -> None:
+        """Run all calls and store their results; a stopped turn gets "cancelled" for what is open."""
+        tasks = {asyncio.create_task(self._one(call), name=f"call {call.name}"): call for call in calls}
+        stopping = asyncio.create_task(self._turn.stopped.wait())
+        waiting = set(tasks)
+        try:
+            while waiting and not stopping.done():
+                done, _ = await asyncio.wait({*waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                waiting -= done
+        finally:
+            stopping.cancel()
+            for task in waiting:
+                task.cancel()
+            if waiting:
+                await asyncio.wait(waiting, timeout=STOP_S)
+        missing = [call for call in calls if not self._has_result(call)]
+        for call in missing:
+            if call.name in self._clients:
+                self._turn.publish(ClientTaskCancelEvent(task_id=call.id, call_id=call.call_id))
+            await self._finish(call, _Result(CANCELLED, is_error=True))
+        for task in set(tasks) - waiting:
+            if not task.cancelled() and (err := task.exception()) is not None:
+                raise err
+
+    def _has_result(self, call: FunctionCall) -> bool:
+        return any(
+            isinstance(item, FunctionCallOutput) and item.call_id == call.call_id
+            for item in self._turn.items[_place(self._turn.items, call) :]
+        )
+
+    async def _one(self, call: FunctionCall) -> None:
+        settled, result = call, _Result("", is_error=True)
+        arguments = _arguments(call)
+        tool = self._tools.get(call.name)
+        if arguments is None:
+            result = _Result(
+                f"The call could not be read: {call.error or 'its arguments are no JSON object'}. "
+                f"Write the arguments as one JSON object and call again.",
+                is_error=True,
+            )
+        elif call.name in self._clients:
+            result = await self._from_client(call)
+        elif tool is None:
+            names = ", ".join(sorted([*self._tools, *self._clients])) or "none"
+            result = _Result(f"There is no tool {call.name[:80]!r}. There are: {names}.", is_error=True)
+        else:
+            settled, result = await self._from_tool(call, tool, arguments)
+        await self._finish(settled, result)
+
+    async def _from_client(self, call: FunctionCall) -> _Result:
+        waiting: asyncio.Future[FunctionCallOutput] = asyncio.get_running_loop().create_future()
+        self._live.client_results[call.call_id] = waiting
+        # Told only now: an answer must find somebody who waits for it.
+        self._turn.publish(OutputItemDoneEvent(item=call))
+        try:
+            return _Result((await waiting).output)
+        finally:
+            self._live.client_results.pop(call.call_id, None)
+
+    async def _from_tool(
+        self, call: FunctionCall, tool: SessionTool, arguments: Json
+    ) -> tuple[FunctionCall, _Result]:
+        approval = await approve(self._turn, call, tool, arguments)
+        if not approval.granted:
+            if approval.origin != "person":
+                event = PolicyDeniedEvent(
+                    conversation_id=self._live.id, reason=approval.reason, phase="tool_call"
+                )
+                self._turn.publish(event)
+            if approval.stop:
+                self._turn.stop()
+            return call, _Result(approval.denial, denied=True)
+        if approval.edited is not None:
+            text = json.dumps(approval.edited, ensure_ascii=False)
+            call = replace(call, approved_arguments=text)
+            await self._live.update(Change(settled=[call]))
+        return call, await self._execute(call, tool, approval)
+
+    async def _execute(self, call: FunctionCall, tool: SessionTool, approval: Approval) -> _Result:
+        turn, settings = self._turn, self._turn.settings
+
+        def progress(text: str) -> None:
+            if not turn.interrupted:
+                turn.publish(FunctionCallOutputDeltaEvent(call_id=call.call_id, delta=text))
+
+        async def ask(params: Mapping[str, Any]) -> Answer:
+            return await self._live.elicitations.ask(
+                {"mode": "form", "phase": "tool_input", "tool": call.name, **params}
+            )
+
+        context = ToolRun(
+            session_id=self._live.id,
+            call_id=call.call_id,
+            workspace=settings.folder,
+            cancelled=turn.stopped,
+            progress=progress,
+            ask=ask,
+            spawn=self._live.services.children.spawner(self._live),
+            grants=approval.grants,
+        )
+        try:
+            returned = await tool.run(approval.arguments, context)
+        except Exception as err:  # A tool is anybody's code; its failure is the model's to read.
+            logger.info("tool %s failed", call.name, exc_info=True)
+            text = f"The tool failed: {type(err).__name__}: {err}"
+            returned = Returned(text[:MAX_ERROR_CHARS], is_error=True)
+        return _Result(returned.text, returned.is_error)
+
+    async def _finish(self, call: FunctionCall, result: _Result) -> None:
+        turn = self._turn
+        done = replace(call, status="completed")
+        output = FunctionCallOutput(
+            call_id=call.call_id,
+            output=result.text,
+            is_error=True if result.is_error else None,
+            denied=True if result.denied else None,
+            response_id=turn.response_id,
+            model=call.model,
+        )
+        turn.items[_place(turn.items, call)] = done
+        await turn.append([output], settled=[done])
+        turn.publish(OutputItemDoneEvent(item=done))
+        turn.publish(OutputItemDoneEvent(item=output))
+
+
+def _place(items: Sequence[Item], call: FunctionCall) -> int:
+    return next(index for index, item in enumerate(items) if item.id == call.id)
+
+
+def _arguments(call: FunctionCall) -> Json | None:
+    """The arguments as an object; None where the model wrote something else."""
+    if call.error is not None:
+        return None
+    try:
+        value = json.loads(call.arguments or "{}")
+    except (ValueError, RecursionError):
+        return None
+    return cast(Json, value) if isinstance(value, dict) else None

@@ -1,0 +1,446 @@
+"""`SessionManager`: everything a face needs of conversations, so that no face goes around it.
+
+Owns the store, the engine and the open sessions of one process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, cast
+
+from app.sessions.agents import Agent, Agents, agent_from_bundle, agent_from_wire
+from app.sessions.children import is_busy, summary
+from app.sessions.context import offered_tools, system_text
+from app.sessions.desk import EngineDesk
+from app.sessions.errors import InvalidInputError, wrapped
+from app.sessions.events import (
+    SessionEvent,
+    SessionModelEvent,
+    SessionReasoningEffortEvent,
+    SessionSettingsEvent,
+)
+from app.sessions.history import turns_of
+from app.sessions.items import Item, item_from_wire, user_message
+from app.sessions.library import LibraryOperations
+from app.sessions.live import LiveSession
+from app.sessions.records import Json, new_id
+from app.sessions.rows import Change, SessionRecord
+from app.sessions.settings import Defaults, checked
+from app.sessions.snapshot import SNAPSHOT_ITEMS, Ack, SessionSnapshot
+from app.sessions.store import Order, Store
+from app.sessions.toolbox import MODES, Mode, ModePolicy, Policy, SessionTool, Toolbox
+from app.sessions.tree import TreeOperations
+from app.sessions.workplace import folder_of
+from backend.chat_engine import ChatEngine, EngineStats, LoadSpec, Request
+from backend.types import BackendError, ChatCard
+
+if TYPE_CHECKING:
+    from app.sessions.chat import SessionsChat
+    from app.sessions.hooks import StreamHooks
+
+MAX_TREE_DEPTH = 3
+
+
+def _silent(fraction: float) -> None:
+    pass
+
+
+class SessionManager(TreeOperations, LibraryOperations):
+    """All conversations of a store, on one engine. An async context manager.
+
+    `engine` is a ChatEngine, loaded or not (None: one in this process), `model` what to load into
+    it when it is first needed. `store` is a Store, a path, or None for the one in the data folder.
+    `tools` are what sessions may offer, `approve` is one of ask, read, all, none and plan.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        engine: ChatEngine | None = None,
+        store: Store | str | os.PathLike[str] | None = None,
+        tools: Iterable[Any] | None = None,
+        approve: Mode = "ask",
+        workspace: str | Path | None = None,
+        policy: Policy | None = None,
+    ) -> None:
+        if approve not in MODES:
+            raise InvalidInputError(f"approve is one of {', '.join(MODES)}, not {approve!r}.")
+        if engine is None:
+            from backend.local import InProcessEngine
+
+            engine = InProcessEngine()
+        if store is None:
+            store = Store.default()
+        opened = store if isinstance(store, Store) else Store(Path(store))
+        self.agents = Agents()
+        super().__init__(
+            opened,
+            EngineDesk(engine, LoadSpec(model)),
+            Toolbox.of(_session_tools(tools or ())),
+            policy or ModePolicy(),
+            Defaults(approve=approve, workspace=folder_of(workspace)),
+        )
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Stop what runs, write the rest, free the model."""
+        await self.stop()
+        await self.desk.unload()
+        await self.store.close()
+
+    # ---- making and reading ----------------------------------------------------------------
+
+    async def create(
+        self,
+        agent: str | Agent | None = None,
+        *,
+        title: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        reasoning_effort: str | None = None,
+        workspace: str | Path | None = None,
+        initial_items: Sequence[Mapping[str, Any]] = (),
+        bundle: bytes | None = None,
+    ) -> SessionSnapshot:
+        """A new session of an agent: a registered one's name, one given here, or one in a bundle."""
+        if bundle is not None:
+            chosen = agent_from_bundle(bundle)
+        elif isinstance(agent, Agent):
+            chosen = agent
+        else:
+            chosen = self.agents.get(agent or "fireside")
+        settings = checked({"reasoning_effort": reasoning_effort, "workspace": folder_of(workspace)})
+        record = SessionRecord(
+            id=new_id("sess"),
+            agent=chosen.to_wire(),
+            title=title,
+            labels=dict(labels or {}),
+            settings={name: value for name, value in settings.items() if value is not None},
+        )
+        items = [replace(item_from_wire(item), id=new_id("item")) for item in initial_items]
+        await self.store.add_session(record, items)
+        return await self.get(record.id)
+
+    async def create_from_agent_id(self, agent_id: str, **fields: Any) -> SessionSnapshot:
+        """As `create`, by the id of a registered agent."""
+        return await self.create(self.agents.get(agent_id), **fields)
+
+    async def get(self, session_id: str, *, include_items: bool = True) -> SessionSnapshot:
+        """The session now, with the newest 200 items of its active path."""
+        record = await self.record(session_id)
+        newest: list[Item] = []
+        if include_items:
+            newest = await self.store.branch(record.leaf_id, limit=SNAPSHOT_ITEMS + 1, order="desc")
+        live = self._live.get(session_id)
+        agent, settings, card = agent_from_wire(record.agent), record.settings, self.desk.card
+        return SessionSnapshot(
+            id=record.id,
+            agent_id=agent.id,
+            agent_name=agent.name,
+            status=record.status,
+            created_at=record.created_at,
+            updated_at=record.updated_at,
+            title=record.title,
+            labels=record.labels,
+            reasoning_effort=settings.get("reasoning_effort"),
+            items=tuple(reversed(newest[:SNAPSHOT_ITEMS])),
+            has_more_items=len(newest) > SNAPSHOT_ITEMS,
+            llm_model=card.model_id if card else settings.get("model"),
+            model_override=settings.get("model"),
+            context_window=card.max_seq if card else None,
+            last_total_tokens=record.last_total_tokens,
+            last_task_error=record.last_error,
+            archived=record.archived,
+            pinned=record.pinned,
+            parent_session_id=record.parent_id,
+            workspace=settings.get("workspace") or self._services.defaults.workspace,
+            draft=record.draft,
+            pending_elicitations=tuple(live.elicitations.pending) if live else (),
+            pending_inputs=tuple(item.to_wire() for item in await self.store.queued(session_id)),
+        )
+
+    async def list_items(
+        self, session_id: str, *, limit: int = 100, after: str | None = None, order: Order = "asc"
+    ) -> list[Item]:
+        """A page of the active path's items."""
+        record = await self.record(session_id)
+        return await self.store.branch(record.leaf_id, limit=limit, after=after, order=order)
+
+    async def stream(self, session_id: str) -> AsyncGenerator[SessionEvent]:
+        """Live events, from a heartbeat on. Ends when the session is closed."""
+        live = await self.live(session_id)
+        subscription = live.hub.subscribe()
+        self.follow(live)
+        try:
+            async for event in subscription:
+                yield event
+        finally:
+            subscription.close()
+
+    # ---- inputs ----------------------------------------------------------------------------
+
+    async def post_event(self, session_id: str, event: Mapping[str, Any]) -> Ack:
+        """Take one input event `{type, data}`. 400 for a type that is not known."""
+        kind, raw = event.get("type"), event.get("data")
+        data = dict(cast("Mapping[str, Any]", raw)) if isinstance(raw, Mapping) else Json()
+        live = await self.live(session_id)
+        match kind:
+            case "message":
+                if data.get("role", "user") != "user":
+                    raise InvalidInputError("Only messages of the user are posted.")
+                content: Any = data.get("content", "")
+                return Ack(True, (await live.post(user_message(content))).id)
+            case "function_call_output":
+                call_id, output = data.get("call_id"), data.get("output")
+                if not isinstance(call_id, str) or not isinstance(output, str):
+                    raise InvalidInputError("A function_call_output needs a call_id and an output text.")
+                live.give_client_result(call_id, output)
+                return Ack(True)
+            case "interrupt" | "stop_session":
+                live.interrupt()
+            case "compact":
+                await self.compact(session_id)
+            case "approval":
+                await self.resolve_elicitation(session_id, str(data.get("elicitation_id")), data)
+            case _:
+                raise InvalidInputError(f"There is no input type {str(kind)[:80]!r}.")
+        return Ack(False)
+
+    async def interrupt(self, session_id: str) -> None:
+        """Stop what runs in a session; harmless when nothing does."""
+        (await self.live(session_id)).interrupt()
+
+    async def compact(self, session_id: str) -> None:
+        """Summarise all turns but the last; the events tell how it went. 409 while a turn runs."""
+        live = await self.live(session_id)
+        async with live.writing():
+            live.refuse_if_busy()
+            response_id = new_id("resp")
+            await live.set_status("running", response_id)
+            await live.start_turn(response_id, live.record.leaf_id, compacts=True)
+
+    async def resolve_elicitation(
+        self, session_id: str, elicitation_id: str, result: Mapping[str, Any]
+    ) -> None:
+        """Answer a question of a session or of one below it. Late and repeated answers are harmless."""
+        live = await self.live(session_id)
+        if live.elicitations.resolve(elicitation_id, result):
+            return
+        for other in list(self._live.values()):
+            above = other.parent
+            while above is not None and above is not live:
+                above = above.parent
+            if above is live and other.elicitations.resolve(elicitation_id, result):
+                return
+
+    # ---- settings --------------------------------------------------------------------------
+
+    async def configure(
+        self,
+        session_id: str,
+        *,
+        config: Any = None,
+        system: str | None = None,
+        tools: Sequence[str] | str | None = None,
+        approve: str | None = None,
+        overflow: str | None = None,
+    ) -> None:
+        """Change settings of a session for its next turns; what is None stays as it is."""
+        changes = {"config": config, "system": system, "tools": tools, "approve": approve}
+        changes["overflow"] = overflow
+        given = {name: value for name, value in changes.items() if value is not None}
+        if "tools" in given:
+            names = cast("list[str]", checked({"tools": tools})["tools"])
+            if missing := self._services.toolbox.missing(names):
+                raise InvalidInputError(f"There is no tool that fits {', '.join(missing)}.")
+        await self._set(session_id, given)
+
+    async def set_reasoning_effort(self, session_id: str, effort: str | None) -> None:
+        """Set the effort level; None takes the choice back."""
+        await self._set(session_id, {"reasoning_effort": effort})
+        (await self.live(session_id)).publish(SessionReasoningEffortEvent(reasoning_effort=effort))
+
+    async def set_model_override(self, session_id: str, model: str | None) -> None:
+        """Use another model for the next turns; None goes back to the default, blank is an error."""
+        await self._set(session_id, {"model": model})
+        (await self.live(session_id)).publish(SessionModelEvent(model=model))
+
+    async def settings(self, session_id: str) -> Json:
+        """Each setting as `{value, origin}`."""
+        return (await self.live(session_id)).settings.to_wire()
+
+    async def _set(self, session_id: str, changes: Mapping[str, Any]) -> None:
+        try:
+            kept = checked(changes)
+        except ValueError as err:
+            raise InvalidInputError(str(err)) from err
+        live = await self.live(session_id)
+        async with live.writing():
+            merged = {**live.record.settings, **kept}
+            merged = {name: value for name, value in merged.items() if value is not None}
+            await live.update(Change(fields={"settings": merged}))
+            live.publish(SessionSettingsEvent(settings=live.settings.to_wire()))
+
+    async def rules(self, session_id: str | None = None) -> list[Json]:
+        """Saved permission rules: those for always, and a session's own."""
+        return [rule.to_wire() for rule in await self.ledger.rules(session_id)]
+
+    async def revoke(self, rule_id: str) -> None:
+        """Take a saved rule back."""
+        await self.ledger.revoke(rule_id)
+
+    # ---- looking ahead ---------------------------------------------------------------------
+
+    async def context(self, session_id: str, draft: str = "") -> Json:
+        """Tokens by part with the draft as the next message: `parts, total, window, exact`."""
+        live = await self.live(session_id)
+        async with self.desk.use(live.settings.model, _silent) as engine:
+            turns = await self._turns(live, draft)
+            tools = offered_tools(live.settings, live.services.toolbox, engine.card)
+            head = [turn for turn in turns if turn["role"] == "system"]
+            without = await self._turns(live, "")
+            count = engine.count
+            try:
+                total = await count(turns, tools)
+                bare = (await count(turns)).tokens
+                history = (await count(without)).tokens if without else 0
+                system = (await count(head)).tokens if head else 0
+            except BackendError as err:
+                raise wrapped(err) from err
+            parts = {
+                "system": min(system, history or system),
+                "tools": total.tokens - bare,
+                "history": max(0, history - system),
+                "draft": max(0, bare - history),
+            }
+            window = engine.card.max_seq
+            return {"parts": parts, "total": total.tokens, "window": window, "exact": total.exact}
+
+    async def preview(self, session_id: str, draft: str = "") -> Json:
+        """The rendered prompt with the draft as the next message: `text, tokens, exact`."""
+        live = await self.live(session_id)
+        async with self.desk.use(live.settings.model, _silent) as engine:
+            request = Request(
+                messages=await self._turns(live, draft),
+                tools=offered_tools(live.settings, live.services.toolbox, engine.card),
+                config=live.settings.generation(engine.card),
+            )
+            try:
+                rendered = await engine.render(request)
+            except BackendError as err:
+                raise wrapped(err) from err
+            tokens = None if rendered.tokens is None else len(rendered.tokens)
+            return {"text": rendered.text, "tokens": tokens, "exact": rendered.exact}
+
+    async def warm(self, session_id: str, draft: str = "") -> None:
+        """Read a conversation ahead of its use, at the lowest priority."""
+        live = await self.live(session_id)
+        async with self.desk.use(live.settings.model, _silent) as engine:
+            tools = offered_tools(live.settings, live.services.toolbox, engine.card)
+            await engine.warm(await self._turns(live, draft), tools)
+
+    async def _turns(self, live: LiveSession, draft: str) -> list[Json]:
+        items = await self.store.branch(live.record.leaf_id)
+        if draft:
+            items.append(user_message(draft))
+        settings = live.settings
+        blocks = [block for item in items for block in getattr(item, "content", ())]
+        files = await self.files.parts(live.id, blocks)
+        system = system_text(settings.system, planning=settings.approve == "plan")
+        return turns_of(items, system=system, files=files)
+
+    # ---- the process -----------------------------------------------------------------------
+
+    async def models(self) -> list[Any]:
+        """The models found on this machine."""
+        import asyncio
+
+        from backend.models import list_models
+
+        return list(await asyncio.to_thread(list_models))
+
+    async def load_model(
+        self, source: str | None, *, progress: Callable[[float], None] = _silent, **options: Any
+    ) -> ChatCard:
+        """Load a model for all sessions, once no turn runs."""
+        return await self.desk.load(source, options, progress)
+
+    async def unload_model(self) -> None:
+        """Free the model; the next turn loads it again."""
+        await self.desk.unload()
+
+    async def engine_stats(self) -> EngineStats | None:
+        """What the engine does now; None where no model is loaded."""
+        return None if self.desk.card is None else await self.desk.engine.stats()
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """One vector per text, by the loaded model."""
+        async with self.desk.use(None, _silent) as engine:
+            try:
+                return await engine.embed(texts)
+            except (BackendError, ValueError) as err:
+                raise InvalidInputError(str(err)) from err
+
+    # ---- sub-agents ------------------------------------------------------------------------
+
+    async def child_sessions(self, session_id: str) -> list[Json]:
+        """Summaries of the sessions right below one."""
+        records = await self.store.sessions(parent_id=session_id, limit=1000, order="asc", sort="created_at")
+        return [await summary(await self.live(record.id)) for record in records]
+
+    async def child_sessions_tree(self, session_id: str, *, max_depth: int = MAX_TREE_DEPTH) -> list[Json]:
+        """Summaries of all below a session, breadth first, each with `parent_id`; without itself."""
+        found: list[Json] = []
+        seen, level = {session_id}, [session_id]
+        for _ in range(max_depth):
+            below: list[str] = []
+            for parent in level:
+                for child in await self.child_sessions(parent):
+                    if child["id"] not in seen:
+                        seen.add(child["id"])
+                        below.append(child["id"])
+                        found.append({**child, "parent_id": parent})
+            level = below
+        return found
+
+    async def subtree_busy(self, session_id: str, *, max_depth: int = MAX_TREE_DEPTH) -> bool:
+        """Whether any session below one is busy."""
+        return any(map(is_busy, await self.child_sessions_tree(session_id, max_depth=max_depth)))
+
+    # ---- the helper ------------------------------------------------------------------------
+
+    async def sessions_chat(
+        self,
+        bundle: bytes | None = None,
+        *,
+        agent: str | Agent | None = None,
+        filename: str = "agent.tar.gz",
+        tool_callables: Mapping[str, Callable[..., Any]] | None = None,
+        hooks: StreamHooks | None = None,
+    ) -> SessionsChat:
+        """A new session with the helper bound to it; without bundle and agent, the default agent."""
+        from app.sessions.chat import SessionsChat
+
+        session = await self.create(agent, bundle=bundle)
+        return SessionsChat.bind(self, session, tool_callables=tool_callables, hooks=hooks)
+
+
+def _session_tools(tools: Iterable[Any]) -> list[SessionTool]:
+    found: list[SessionTool] = []
+    for tool in tools:
+        if not isinstance(tool, SessionTool):
+            raise InvalidInputError(f"{tool!r} is no tool.")
+        found.append(tool)
+    return found

@@ -1,0 +1,161 @@
+"""What holds in a session: its own choices over its agent's over the manager's, each with its origin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from app.sessions.agents import Agent, agent_from_wire
+from app.sessions.errors import InvalidInputError
+from app.sessions.records import Json
+from app.sessions.rows import SessionRecord
+from app.sessions.toolbox import MODES, Mode
+from backend.types import EFFORT_LEVELS, ChatCard, GenerationConfig
+
+OverflowPolicy = Literal["ask", "compact", "drop", "error"]
+OVERFLOWS: tuple[OverflowPolicy, ...] = ("ask", "compact", "drop", "error")
+_EFFORT_BUDGETS = {"minimal": 256, "low": 1024, "medium": 4096, "high": 16_384, "xhigh": 32_768}
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What a manager gives its sessions where they say nothing."""
+
+    approve: Mode = "ask"
+    overflow: OverflowPolicy = "ask"
+    workspace: str | None = None
+    tools: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of one session, resolved."""
+
+    agent: Agent
+    config: GenerationConfig
+    system: str | None
+    tools: tuple[str, ...] | None
+    approve: Mode
+    overflow: OverflowPolicy
+    model: str | None
+    effort: str | None
+    workspace: str | None
+    origins: Mapping[str, str]
+
+    def generation(self, card: ChatCard) -> GenerationConfig:
+        """The generation settings with the effort level as this model understands it."""
+        config = self.config
+        if self.effort is None or not card.supports_thinking:
+            return config
+        if self.effort == "none":
+            return config.over(GenerationConfig(enable_thinking=False))
+        effort = GenerationConfig(
+            enable_thinking=True,
+            reasoning_effort=self.effort,
+            reasoning_budget=_EFFORT_BUDGETS.get(self.effort),
+        )
+        return config.over(effort)
+
+    @property
+    def folder(self) -> Path | None:
+        return None if self.workspace is None else Path(self.workspace)
+
+    def to_wire(self) -> Json:
+        """Each setting as `{value, origin}`."""
+        values: Json = {
+            "config": self.config.as_dict(),
+            "system": self.system,
+            "tools": None if self.tools is None else list(self.tools),
+            "approve": self.approve,
+            "overflow": self.overflow,
+            "model": self.model,
+            "reasoning_effort": self.effort,
+            "workspace": self.workspace,
+        }
+        return {
+            name: {"value": value, "origin": self.origins.get(name, "default")}
+            for name, value in values.items()
+        }
+
+
+def resolve(record: SessionRecord, defaults: Defaults) -> Settings:
+    """The settings that hold for a session."""
+    agent, own = agent_from_wire(record.agent), record.settings
+    layers: list[tuple[str, Mapping[str, Any]]] = [
+        ("session", own),
+        (
+            "agent",
+            {"system": agent.instructions or None, "model": agent.model, "tools": agent.server_tools},
+        ),
+        (
+            "manager",
+            {
+                "approve": defaults.approve,
+                "overflow": defaults.overflow,
+                "workspace": defaults.workspace,
+                "tools": defaults.tools,
+            },
+        ),
+    ]
+    origins: dict[str, str] = {}
+
+    def find(name: str) -> Any:
+        for origin, values in layers:
+            if values.get(name) is not None:
+                origins[name] = origin
+                return values[name]
+        return None
+
+    tools = find("tools")
+    config = GenerationConfig.of(own.get("config"))
+    if config.as_dict():
+        origins["config"] = "session"
+    return Settings(
+        agent=agent,
+        config=config,
+        system=find("system"),
+        tools=None if tools is None else tuple(tools),
+        approve=find("approve"),
+        overflow=find("overflow"),
+        model=find("model"),
+        effort=find("reasoning_effort"),
+        workspace=find("workspace"),
+        origins=origins,
+    )
+
+
+def checked(changes: Mapping[str, Any]) -> Json:
+    """Settings as the store keeps them. InvalidInputError or ValueError names an unfit one."""
+    kept: Json = {}
+    for name, value in changes.items():
+        match name:
+            case "config":
+                kept[name] = None if value is None else GenerationConfig.of(value).as_dict()
+            case "approve" if value is not None:
+                kept[name] = _choice(name, value, MODES)
+            case "overflow" if value is not None:
+                kept[name] = _choice(name, value, OVERFLOWS)
+            case "reasoning_effort" if value is not None:
+                kept[name] = _choice(name, value, EFFORT_LEVELS)
+            case "tools" if value is not None:
+                names = [value] if isinstance(value, str) else list(cast("Sequence[Any]", value))
+                if not all(isinstance(item, str) for item in names):
+                    raise InvalidInputError("tools should be a list of names or patterns.")
+                kept[name] = names
+            case "model" | "system" | "workspace" if value is not None:
+                if not isinstance(value, str) or (name == "model" and not value.strip()):
+                    raise InvalidInputError(f"{name} should be a text that is not blank.")
+                kept[name] = value
+            case "approve" | "overflow" | "reasoning_effort" | "tools" | "model" | "system" | "workspace":
+                kept[name] = None
+            case _:
+                raise InvalidInputError(f"There is no session setting {name[:40]!r}.")
+    return kept
+
+
+def _choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    if value not in choices:
+        raise InvalidInputError(f"{name} is one of {', '.join(choices)}, not {str(value)[:40]!r}.")
+    return cast(str, value)

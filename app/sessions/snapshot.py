@@ -1,0 +1,98 @@
+"""What is told of a session at one moment: the snapshot of one, the line of a list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.sessions.items import Item
+from app.sessions.records import Json, to_json
+from app.sessions.rows import SessionRecord
+
+SNAPSHOT_ITEMS = 200
+
+
+@dataclass(frozen=True)
+class SessionSnapshot:
+    """A session with the newest items of its active path; `has_more_items` tells of older ones."""
+
+    id: str
+    agent_id: str
+    status: str
+    created_at: int
+    agent_name: str | None = None
+    updated_at: int | None = None
+    title: str | None = None
+    labels: Json = field(default_factory=dict[str, Any])
+    reasoning_effort: str | None = None
+    items: Sequence[Item] = ()
+    has_more_items: bool = False
+    llm_model: str | None = None
+    model_override: str | None = None
+    context_window: int | None = None
+    last_total_tokens: int | None = None
+    last_task_error: Json | None = None
+    archived: bool = False
+    pinned: bool = False
+    parent_session_id: str | None = None
+    workspace: str | None = None
+    draft: str = ""
+    pending_elicitations: Sequence[Json] = ()
+    pending_inputs: Sequence[Json] = ()
+
+    def to_wire(self) -> Json:
+        """The snapshot as a JSON object."""
+        return to_json(self)
+
+
+@dataclass(frozen=True)
+class SessionSummary:
+    """A session in a list."""
+
+    id: str
+    agent_id: str
+    agent_name: str
+    status: str
+    created_at: int
+    updated_at: int
+    title: str | None
+    labels: Json
+    archived: bool
+    pinned: bool
+    parent_session_id: str | None
+    pending_elicitations_count: int
+    last_task_error: Json | None = None
+
+    def to_wire(self) -> Json:
+        """The summary as a JSON object."""
+        return to_json(self)
+
+
+@dataclass(frozen=True)
+class Ack:
+    """What posting an event gives back: `queued` for items, False for controls."""
+
+    queued: bool
+    item_id: str | None = None
+    response_id: str | None = None
+
+
+def summary_of(record: SessionRecord, pending: int) -> SessionSummary:
+    """The line of a list for a session with `pending` open questions."""
+    name = str(record.agent.get("name"))
+    return SessionSummary(
+        id=record.id,
+        agent_id=f"agent_{name}",
+        agent_name=name,
+        status=record.status,
+        created_at=record.created_at,
+        updated_at=record.updated_at,
+        title=record.title,
+        labels=record.labels,
+        archived=record.archived,
+        pinned=record.pinned,
+        parent_session_id=record.parent_id,
+        pending_elicitations_count=pending,
+        last_task_error=record.last_error,
+    )

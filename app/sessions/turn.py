@@ -1,0 +1,278 @@
+"""A turn: the model, its calls, their results, the model again, until it has answered.
+
+However it ends, the history it leaves is well-formed: every call has one result, and what a
+person saw of a reply is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from app.sessions.calls import Calls
+from app.sessions.context import Context
+from app.sessions.errors import FiresideError, ServerError, wrapped
+from app.sessions.events import (
+    TERMINAL_EVENTS,
+    Response,
+    ResponseCreatedEvent,
+    ResponseErrorEvent,
+    ResponseInProgressEvent,
+    ResponseQueuedEvent,
+    SessionEvent,
+    SessionInterruptedEvent,
+    SessionModelLoadEvent,
+    SessionStatusEvent,
+)
+from app.sessions.items import ErrorItem, FunctionCall, Item, Message
+from app.sessions.records import Json, now
+from app.sessions.reply import write_reply
+from app.sessions.rows import Change
+from backend.chat_engine import ChatEngine
+from backend.types import BackendError
+
+if TYPE_CHECKING:
+    from app.sessions.live import LiveSession
+
+logger = logging.getLogger("fireside")
+
+MAX_ROUNDS = 50
+STOP_GRACE_S = 10.0
+
+
+@dataclass(frozen=True)
+class End:
+    """How a turn ended: its response's status, and why it is incomplete or failed."""
+
+    status: str
+    reason: str | None = None
+    error: Json | None = None
+
+
+class Turn:
+    """One answer being made on one branch. `items` is the branch from its root to `tip`."""
+
+    def __init__(
+        self,
+        live: LiveSession,
+        response_id: str,
+        tip: str | None,
+        items: Sequence[Item],
+        *,
+        continued: Message | None = None,
+        compacts: bool = False,
+    ) -> None:
+        self.live = live
+        self.response_id = response_id
+        self.tip = tip
+        self.items = list(items)
+        self.continued = continued
+        self.compacts = compacts
+        self.settings = live.settings
+        self.interrupted = False
+        self.request_id: str | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.response = Response(id=response_id, model=self.settings.agent.name)
+        self.stopped = asyncio.Event()
+        self._engine: ChatEngine | None = None
+        self._created = False
+        self._queued = False
+
+    def start(self) -> None:
+        """Run it on the event loop."""
+        self.task = asyncio.create_task(self._run(), name=f"turn {self.response_id}")
+
+    def interrupt(self) -> None:
+        """Stop: nothing more of the reply is shown or kept, open calls and questions are closed."""
+        if self.interrupted:
+            return
+        self.publish(SessionInterruptedEvent(requested_at=now(), response_id=self.response_id))
+        self.stop()
+
+    def stop(self) -> None:
+        """As `interrupt`, by an answer to a question."""
+        self.interrupted = True
+        self.stopped.set()
+        if self._engine is not None and self.request_id is not None:
+            self._engine.cancel(self.request_id)
+        self.live.elicitations.cancel_all()
+        # An engine that does not end by being asked is left.
+        asyncio.get_running_loop().call_later(STOP_GRACE_S, self._insist)
+
+    def _insist(self) -> None:
+        if self.task is not None and not self.task.done():
+            self.task.cancel()
+
+    def publish(self, event: SessionEvent) -> None:
+        self.live.publish(event)
+
+    async def append(
+        self,
+        items: Sequence[Item],
+        *,
+        durable: bool = True,
+        settled: Sequence[FunctionCall] = (),
+        dequeue: Sequence[str] = (),
+        written: Sequence[str] = (),
+        fields: Json | None = None,
+    ) -> None:
+        """Write items at the tip; the active path follows if it ends here."""
+        live, tip = self.live, self.tip
+        if items:
+            self.tip = items[-1].id
+            self.items.extend(items)
+        change = Change(
+            items=items,
+            parent=tip,
+            move_leaf=live.record.leaf_id == tip,
+            settled=settled,
+            dequeue=dequeue,
+            written=written,
+            fields=fields or {},
+        )
+        await live.update(change, durable=durable)
+
+    def begin_response(self) -> None:
+        """Publish that the response exists, once."""
+        if self._created:
+            return
+        self._created = True
+        self.publish(ResponseCreatedEvent(response=self.response))
+        self.publish(ResponseInProgressEvent(response=self.response))
+
+    # ---- running ---------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        try:
+            end = await self._work()
+        except FiresideError as err:
+            end = self._failed(err)
+        except BackendError as err:
+            end = self._failed(wrapped(err))
+        except asyncio.CancelledError:
+            self.interrupted = True
+            end = End("cancelled")
+        except Exception as err:
+            logger.exception("a turn failed for an unknown reason")
+            end = self._failed(ServerError(f"The turn failed: {type(err).__name__}: {err}"))
+        if self.interrupted and end.status != "failed":
+            end = End("cancelled")
+        try:
+            await self._finish(end)
+        except FiresideError:
+            logger.exception("the end of a turn could not be written")
+            self.live.turns.pop(self.response_id, None)
+
+    async def _work(self) -> End:
+        live, settings = self.live, self.settings
+        desk = live.services.desk
+        if desk.must_wait(settings.model):
+            self._queued = True
+            self.publish(ResponseQueuedEvent(response=replace(self.response, status="queued")))
+        async with desk.use(settings.model, self._loading, lambda: not self.interrupted) as engine:
+            self._engine = engine
+            if self.compacts:
+                await Context(self, engine).compact()
+                return End("completed")
+            for _ in range(MAX_ROUNDS):
+                if self.interrupted:
+                    return End("cancelled")
+                request = await Context(self, engine).request()
+                reply = await write_reply(self, engine, request)
+                self.continued = None
+                if self.interrupted:
+                    return End("cancelled")
+                if not reply.calls:
+                    return self._ended(reply.finish)
+                await Calls(self).run(reply.calls)
+                if self.interrupted:
+                    return End("cancelled")
+                await live.take_queue(self)
+        return End("incomplete", "max_rounds")
+
+    def _ended(self, finish: str) -> End:
+        match finish:
+            case "length":
+                return End("incomplete", "max_output_tokens")
+            case "cancelled":
+                return End("cancelled")
+            case _:
+                return End("completed")
+
+    def _loading(self, fraction: float) -> None:
+        if self.live.record.status != "launching":
+            self.live.record = replace(self.live.record, status="launching")
+            self.publish(
+                SessionStatusEvent(
+                    conversation_id=self.live.id, status="launching", response_id=self.response_id
+                )
+            )
+        self.publish(SessionModelLoadEvent(fraction=fraction))
+        if fraction >= 1.0:
+            self.live.record = replace(self.live.record, status="running")
+            self.publish(
+                SessionStatusEvent(
+                    conversation_id=self.live.id, status="running", response_id=self.response_id
+                )
+            )
+
+    def _failed(self, err: FiresideError) -> End:
+        error: Json = {"code": err.code or "error", "message": err.message}
+        if err.remedy:
+            error["remediation"] = err.remedy
+        return End("failed", error=error)
+
+    async def _finish(self, end: End) -> None:
+        live = self.live
+        items: list[Item] = []
+        if end.status == "failed" and end.error is not None:
+            items.append(
+                ErrorItem(
+                    source="execution" if self._created else "setup",
+                    code=end.error["code"],
+                    message=end.error["message"],
+                    remediation=end.error.get("remediation"),
+                    response_id=self.response_id,
+                )
+            )
+        elif end.status == "cancelled" and not self.compacts:
+            items += self._unanswered()
+        await self.append(items, written=[self.response_id])
+        # A turn that dies before its response exists tells so by its status alone.
+        if not self.compacts and (self._created or self._queued or end.status != "failed"):
+            self.begin_response()
+            if end.error is not None:
+                self.publish(ResponseErrorEvent(source="execution", error=end.error))
+            self.publish(TERMINAL_EVENTS[end.status](response=self._final(end)))
+        await live.turn_ended(self, end.status, end.error)
+
+    def _unanswered(self) -> list[Item]:
+        """An empty reply for a question that was stopped before its first word."""
+        last = self.items[-1] if self.items else None
+        if not isinstance(last, Message) or last.role != "user":
+            return []
+        name = self.settings.agent.name
+        reply = Message(
+            role="assistant",
+            agent=name,
+            model=name,
+            response_id=self.response_id,
+            status="incomplete",
+            interrupted=True,
+            finish="cancelled",
+        )
+        return [reply]
+
+    def _final(self, end: End) -> Response:
+        output = [item.to_wire() for item in self.items if item.response_id == self.response_id]
+        return replace(
+            self.response,
+            status=end.status,
+            completed_at=now(),
+            output=tuple(output),
+            error=end.error,
+            incomplete_details={"reason": end.reason} if end.reason else None,
+        )
