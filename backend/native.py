@@ -44,7 +44,7 @@ _FUNCTIONS = """
     llama_sampler_init_xtc llama_sampler_init_top_n_sigma llama_sampler_init_mirostat
     llama_sampler_init_mirostat_v2 llama_sampler_init_penalties llama_sampler_init_dry
     llama_sampler_init_logit_bias llama_sampler_init_grammar
-    llama_sampler_init_grammar_lazy_patterns llama_sampler_clone
+    llama_sampler_clone
     llama_state_seq_get_size_ext llama_state_seq_get_data_ext llama_state_seq_set_data_ext
     llama_supports_gpu_offload llama_print_system_info llama_set_n_threads
     llama_adapter_lora_init llama_adapter_lora_free llama_set_adapters_lora
@@ -631,20 +631,10 @@ def dry_sampler(
 
 
 class GrammarSampler:
-    """A GBNF grammar with the state of one reply. ValueError when llama.cpp refuses it.
+    """A GBNF grammar with the state of one reply. ValueError when llama.cpp refuses it."""
 
-    `skip` leaves out that many bytes of the first accepted token: the grammar begins inside it.
-    """
-
-    def __init__(self, model: Model, text: str, *, root_rule: str = "root", skip: int = 0) -> None:
-        root, source = root_rule.encode(), text.encode()
-        if skip:
-            patterns = (ctypes.c_char_p * 1)(b"[\\s\\S]{%d}([\\s\\S]*)" % skip)
-            self.handle = C.llama_sampler_init_grammar_lazy_patterns(
-                model.vocab, source, root, patterns, 1, (C.llama_token * 1)(), 0
-            )
-        else:
-            self.handle = C.llama_sampler_init_grammar(model.vocab, source, root)
+    def __init__(self, model: Model, text: str, *, root_rule: str = "root") -> None:
+        self.handle = C.llama_sampler_init_grammar(model.vocab, text.encode(), root_rule.encode())
         if not self.handle:
             raise ValueError(f"The grammar does not compile. {log.tail(1)}".strip())
         self._one = Candidates(1)
@@ -675,8 +665,8 @@ class Candidates:
         self._raw = C.llama_token_data_array()
         self._raw.data = self._rows.ctypes.data_as(ctypes.POINTER(C.llama_token_data))
 
-    def fill(self, logits: Any, *, nearest: int | None = None) -> None:
-        """Take all tokens of a row of logits, or only the `nearest` likeliest."""
+    def fill(self, logits: Any, *, nearest: int | None = None, without: Sequence[int] = ()) -> None:
+        """Take a row of logits: all tokens or the `nearest` likeliest. Those of `without` never win."""
         values = self._numpy.ctypeslib.as_array(logits)
         if nearest is None or nearest >= len(values):
             self._rows["id"], self._rows["logit"], count = self._ids, values, len(values)
@@ -684,6 +674,8 @@ class Candidates:
             best = self._numpy.argpartition(values, -nearest)[-nearest:]
             count = nearest
             self._rows["id"][:count], self._rows["logit"][:count] = best, values[best]
+        for token in without:
+            self._rows["logit"][:count][self._rows["id"][:count] == token] = float("-inf")
         self._reset(count)
 
     def set_one(self, token: int) -> None:

@@ -3,6 +3,8 @@ filtered only when the grammar rejects it."""
 
 from __future__ import annotations
 
+import copy
+
 from backend.engine.request import EngineRequest
 from backend.engine.sampling import Sampler
 from backend.engine.thought import ThoughtMarks, ThoughtTracker
@@ -11,6 +13,9 @@ from backend.types import EngineError, Grammar
 
 NEAREST = 256
 """How many of the likeliest tokens are tried before the whole vocabulary: 0.05 ms instead of 5."""
+MOST_REFUSED = 64
+"""Tokens refused in one draw while a grammar sleeps, before it is called impossible."""
+_CHECK = "Check the grammar or the schema; it may be impossible to satisfy."
 
 
 class ConstrainedSampler(Sampler):
@@ -33,16 +38,7 @@ class ConstrainedSampler(Sampler):
 
     def draw(self, context: Context, row: int) -> int:
         if self._bound is None:
-            token = super().draw(context, row)
-            found = self._watch.feed(token)
-            if found is None:
-                return token
-            self._wake(*found)
-            # The token that completes a trigger may carry text behind it that the grammar forbids.
-            if self._bound and not self._bound.allows(token):
-                token = self._constrained(context, row, self._bound)
-            self._advance(token)
-            return token
+            return self._draw_asleep(context, row)
         token = self._constrained(context, row, self._bound)
         self._chain.accept(token)
         self._bound.accept(token)
@@ -50,25 +46,51 @@ class ConstrainedSampler(Sampler):
 
     def accept(self, token: int) -> None:
         """Take note of a forced token. EngineError where the grammar does not allow it."""
-        if self._bound is not None:
-            self._advance(token)
-        elif found := self._watch.feed(token):
-            self._wake(*found)
-            self._advance(token)
+        if not self._take(token):
+            raise EngineError("A token that was written is not allowed by the grammar of this reply.")
         self._chain.accept(token)
 
-    def _advance(self, token: int) -> None:
-        """Move the grammar on by a token that was not drawn under it."""
-        if self._bound is None or not self._bound.allows(token):
-            raise EngineError("A token that was written is not allowed by the grammar of this reply.")
-        self._bound.accept(token)
+    def _draw_asleep(self, context: Context, row: int) -> int:
+        """Draw freely, but no token that completes a trigger and goes on as the grammar forbids."""
+        token = super().draw(context, row)
+        refused: list[int] = []
+        while not self._take(token):
+            refused.append(token)
+            if len(refused) > MOST_REFUSED:
+                raise EngineError("The grammar allows nothing behind its trigger.", remedy=_CHECK)
+            self._candidates.fill(context.logits(row), without=refused)
+            token = self._candidates.select(self._chain)
+        return token
 
-    def _wake(self, tokens: list[int], skip: int) -> None:
-        """Bind the grammar from byte `skip` of the first of `tokens` on; the last is still open."""
-        text, root = self._grammar.text, self._grammar.root
-        self._bound = GrammarSampler(self._model, text, root_rule=root, skip=skip)
-        for token in tokens[:-1]:
-            self._advance(token)
+    def _take(self, token: int) -> bool:
+        """Move on by a token that was not drawn under the grammar; False where it does not fit."""
+        if self._bound is not None:
+            if fits := self._bound.allows(token):
+                self._bound.accept(token)
+            return fits
+        before = self._watch.copy()
+        found = self._watch.feed(token)
+        if found is None:
+            return True
+        self._bound = self._woken(*found)
+        if self._bound is None:
+            self._watch = before
+        return self._bound is not None
+
+    def _woken(self, tokens: list[int], skip: int) -> GrammarSampler | None:
+        """The grammar behind `tokens`, begun at byte `skip` of the first; None where they do not fit."""
+        if skip:
+            inner = exact_tokens(self._model, self._model.piece(tokens[0])[skip:])
+            if inner is None:
+                return None
+            tokens = inner + tokens[1:]
+        grammar = GrammarSampler(self._model, self._grammar.text, root_rule=self._grammar.root)
+        for token in tokens:
+            if not grammar.allows(token):  # llama.cpp ends the process if it is accepted all the same.
+                grammar.close()
+                return None
+            grammar.accept(token)
+        return grammar
 
     def _constrained(self, context: Context, row: int, grammar: GrammarSampler) -> int:
         candidates = self._candidates
@@ -80,10 +102,7 @@ class ConstrainedSampler(Sampler):
             candidates.fill(context.logits(row), nearest=count)
             if candidates.restrict(grammar):
                 return candidates.select(self._chain)
-        raise EngineError(
-            "The grammar allows no further token here.",
-            remedy="Check the grammar or the schema; it may be impossible to satisfy.",
-        )
+        raise EngineError("The grammar allows no further token here.", remedy=_CHECK)
 
     def close(self) -> None:
         super().close()
@@ -104,6 +123,13 @@ class _Watch:
         self._longest = max(map(len, self._triggers), default=1)
         self._recent: list[int] = []
         self._tail = b""
+
+    def copy(self) -> _Watch:
+        """The same state again, for taking a token back."""
+        twin = copy.copy(self)
+        twin._recent = list(self._recent)
+        twin._tracker = copy.copy(self._tracker)
+        return twin
 
     def feed(self, token: int) -> tuple[list[int], int] | None:
         """Where a trigger is complete: the tokens it stands in, and its first byte in the first of them."""
@@ -137,3 +163,19 @@ class _Watch:
                 return
             self._tail = self._tail[first:]
             self._recent.pop(0)
+
+
+def exact_tokens(model: Model, text: bytes) -> list[int] | None:
+    """Tokens whose bytes are exactly `text`, or None: for half a character there are none."""
+    try:
+        readable = text.decode()
+    except UnicodeDecodeError:
+        return None
+    # A SentencePiece vocabulary puts a space in front, unless something stands there.
+    for lead in ("", "\x01"):
+        tokens = model.tokenize(lead + readable)
+        while tokens and b"".join(map(model.piece, tokens)) != text:
+            tokens.pop(0)
+        if tokens:
+            return tokens
+    return None
