@@ -30,6 +30,9 @@ _CODE_FILES = frozenset(
 _CODE_ENDINGS = (".pth", ".code-workspace")
 _LONGEST = 4096
 
+COMPARED_BYTES = 10 << 20
+"""A larger file is neither compared nor edited."""
+
 
 class PathError(ToolError):
     """A path cannot be used; the text says which and why."""

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.tools.conftest import Use
+from tools.context import ToolContext
+from tools.search import find_files, search_text
+from tools.search_files import name_matches
+from tools.workspace import Workspace
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "fits"),
+    [
+        ("a.py", "*.py", True),
+        ("src/a.py", "*.py", True),
+        ("src/a.py", "src/*.py", True),
+        ("src/b/a.py", "src/*.py", False),
+        ("src/b/c/a.py", "src/**/*.py", True),
+        ("src/a.py", "src/**/*.py", True),
+        ("src/a.py", "**/a.py", True),
+        ("src/a.pyc", "*.py", False),
+        ("x/src/a.py", "src/**", False),
+    ],
+)
+def test_patterns(name: str, pattern: str, fits: bool) -> None:
+    assert name_matches(name, pattern) is fits
+
+
+@given(st.text("a*/?[", max_size=60), st.text("ab/", max_size=60))
+def test_any_pattern_is_matched_in_bounded_time(pattern: str, name: str) -> None:
+    assert name_matches(name, pattern) in (True, False)
+
+
+def test_a_pattern_of_many_stars_ends() -> None:
+    assert not name_matches("a/" * 100 + "b", "**/a/" * 100 + "c")
+
+
+async def test_finding_files_leaves_out_caches_and_links(use: Use, space: Workspace) -> None:
+    (space.root / ".git").mkdir()
+    (space.root / ".git" / "x.py").touch()
+    (space.root / "data").mkdir()
+    (space.root / "data" / "secret.py").touch()
+    assert (await use(find_files, pattern="*.py")).text == "src/a.py"
+    assert "No file" in (await use(find_files, pattern="a.txt")).text
+
+
+async def test_as_07_searching_does_not_follow_links(use: Use, space: Workspace) -> None:
+    (space.root / "direct.txt").symlink_to(space.root.parent / "outside" / "a.txt")
+    assert "No line" in (await use(search_text, text="out")).text
+
+
+async def test_hits_name_file_and_line(use: Use, space: Workspace) -> None:
+    (space.root / "b.txt").write_text("one\nX = 1 two\n")
+    assert (await use(search_text, text="x = 1")).text == "src/a.py:1: x = 1"
+    both = await use(search_text, text="x = 1", ignore_case=True)
+    assert both.text == "b.txt:2: X = 1 two\nsrc/a.py:1: x = 1"
+    assert (await use(search_text, text=r"^t?X\b", regex=True)).text == "b.txt:2: X = 1 two"
+    assert (await use(search_text, text="1", files="*.txt")).text == "b.txt:2: X = 1 two"
+    assert (await use(search_text, text="1", path="src/a.py")).text == "a.py:1: x = 1"
+
+
+async def test_text_is_not_a_pattern_unless_asked(use: Use) -> None:
+    assert "No line" in (await use(search_text, text="x .* 1")).text
+
+
+async def test_a_bad_pattern_is_explained(use: Use) -> None:
+    result = await use(search_text, text="(", regex=True)
+    assert (result.status, "no regular expression" in result.text) == ("failed", True)
+
+
+async def test_a_pattern_that_never_ends_holds_nobody(
+    use: Use, space: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tools.search._TIME_S", 0.5)
+    (space.root / "a.txt").write_text("a" * 60 + "!")
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0.01)
+
+    ticking = asyncio.create_task(tick())
+    result = await use(search_text, text="(a+)+$", regex=True)
+    ticking.cancel()
+    assert "took longer than 0.5 s" in result.text
+    assert ticks > 10
+
+
+async def test_many_hits_are_cut(use: Use, space: Workspace) -> None:
+    (space.root / "many.txt").write_text("hit\n" * 1000)
+    result = await use(search_text, text="hit")
+    assert result.text.count("many.txt") == 200
+    assert "more than 200 lines" in result.text
+
+
+async def test_bad_bytes_and_binaries_are_no_obstacle(use: Use, space: Workspace) -> None:
+    (space.root / "latin.txt").write_bytes(b"caf\xe9 hit\n")
+    (space.root / "bin").write_bytes(b"\0hit")
+    assert (await use(search_text, ToolContext(), text="hit")).text == "latin.txt:1: caf\ufffd hit"

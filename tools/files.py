@@ -1,0 +1,200 @@
+"""The tools for single files and folders: read, write, edit, list.
+
+Paths lead where `ToolContext.path` lets them; links slipped in afterwards are not followed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tools.context import ToolContext
+from tools.definition import ToolError, Touch, tool
+from tools.search_files import is_skipped
+from tools.workspace import COMPARED_BYTES, open_real, read_real, write_real
+
+_LINE_BYTES = 1 << 20
+_MOST_ENTRIES = 500
+_PATH = Touch(paths=("path",))
+
+
+@tool(does="read", touch=_PATH)
+def read_file(context: ToolContext, path: str, start_line: int = 1, line_count: int = 500) -> str:
+    """Read a text file.
+
+    Args:
+        path: The file, relative to the workspace.
+        start_line: The first line to read, counted from 1.
+        line_count: How many lines to read at most.
+    """
+    real = context.path(path)
+    room = context.limits.output_bytes - 256
+    lines: list[bytes] = []
+    number = 0
+    with _explained(path, real), os.fdopen(open_real(real), "rb") as file:
+        if b"\0" in file.read(8192):
+            raise ToolError(f"{path} is binary ({os.fstat(file.fileno()).st_size:,} bytes), not text.")
+        file.seek(0)
+        for number, line in enumerate(iter(lambda: file.readline(_LINE_BYTES), b""), 1):
+            context.cancellation.raise_if_set()
+            if number < start_line:
+                continue
+            room -= len(line)
+            if (lines and room < 0) or len(lines) >= line_count:
+                text = b"".join(lines).decode("utf-8", "replace")
+                return f"{text}[there is more; read on with start_line={number}]"
+            lines.append(line)
+    if not lines and number:
+        raise ToolError(f"{path} has only {number} lines.")
+    return b"".join(lines).decode("utf-8", "replace") or f"{path} is empty."
+
+
+def _written(arguments: Mapping[str, Any], _old: bytes | None) -> bytes:
+    return _encoded(str(arguments["content"]))
+
+
+@tool(does="write", touch=_PATH, change=_written)
+def write_file(context: ToolContext, path: str, content: str) -> str:
+    """Write a whole file; its folders are made, and what was there is replaced.
+
+    Args:
+        path: The file, relative to the workspace.
+        content: The whole new content.
+    """
+    real = context.path(path, write=True)
+    data = _encoded(content)
+    with _explained(path, real):
+        old = _current(real)
+        context.check_unchanged(real, old)
+        write_real(real, data)
+    return f"{'Wrote' if old is None else 'Replaced'} {path} ({len(data):,} bytes)."
+
+
+def _edited(arguments: Mapping[str, Any], old: bytes | None) -> bytes:
+    if old is None:
+        raise ToolError(f"There is no file {arguments['path']}; write_file makes one.")
+    if len(old) > COMPARED_BYTES:
+        raise ToolError(f"{arguments['path']} is larger than {COMPARED_BYTES:,} bytes.")
+    try:
+        text = old.decode()
+    except UnicodeDecodeError as err:
+        raise ToolError(f"{arguments['path']} is not UTF-8, so editing it could damage it.") from err
+    before, after = str(arguments["old_text"]), str(arguments["new_text"])
+    if "\r\n" in text and "\r\n" not in before and text.count("\r\n") == text.count("\n"):
+        before, after = before.replace("\n", "\r\n"), after.replace("\n", "\r\n")
+    if not before or before == after:
+        raise ToolError("old_text must not be empty, and new_text must differ from it.")
+    count = text.count(before)
+    if count == 0:
+        raise ToolError(
+            f"old_text is not in {arguments['path']}, character by character.{_near(text, before)}"
+        )
+    if count > 1 and arguments.get("everywhere") is not True:
+        raise ToolError(
+            f"old_text is {count} times in {arguments['path']}: "
+            f"give more of the lines around it, or set everywhere."
+        )
+    return _encoded(text.replace(before, after))
+
+
+@tool(does="write", touch=_PATH, change=_edited)
+def edit_file(context: ToolContext, path: str, old_text: str, new_text: str, everywhere: bool = False) -> str:
+    """Replace a piece of a text file.
+
+    Args:
+        path: The file, relative to the workspace.
+        old_text: What is there now, exactly, with enough around it to be the only such place.
+        new_text: What replaces it.
+        everywhere: Replace every such place.
+    """
+    real = context.path(path, write=True)
+    with _explained(path, real):
+        old = _current(real)
+        context.check_unchanged(real, old)
+        arguments = {"path": path, "old_text": old_text, "new_text": new_text, "everywhere": everywhere}
+        write_real(real, _edited(arguments, old))
+    return f"Edited {path}."
+
+
+@tool(does="read", touch=_PATH)
+def list_files(context: ToolContext, path: str = ".", depth: int = 1) -> str:
+    """List a folder: one entry a line, folders with a slash, files with their size in bytes.
+
+    Args:
+        path: The folder, relative to the workspace.
+        depth: How many levels of folders to list.
+    """
+    real = context.path(path)
+    hidden = context.place.hidden
+    lines: list[str] = []
+    with _explained(path, real):
+        for line in _entries(real, "", max(depth, 1), hidden):
+            context.cancellation.raise_if_set()
+            if len(lines) == _MOST_ENTRIES:
+                lines.append(f"[there is more than {_MOST_ENTRIES} entries; list a folder of it]")
+                break
+            lines.append(line)
+    return "\n".join(lines) or f"{path} is empty."
+
+
+def _entries(folder: Path, prefix: str, depth: int, hidden: tuple[Path, ...]) -> Iterator[str]:
+    with os.scandir(folder) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
+    for entry in entries:
+        name = f"{prefix}{entry.name}"
+        if Path(entry.path) in hidden:
+            continue
+        if entry.is_symlink():
+            yield f"{name} -> {os.readlink(entry.path)}"
+        elif not entry.is_dir(follow_symlinks=False):
+            yield f"{name}  {entry.stat(follow_symlinks=False).st_size:,}"
+        else:
+            yield f"{name}/"
+            if depth > 1 and not is_skipped(entry.name):
+                yield from _entries(Path(entry.path), f"{name}/", depth - 1, hidden)
+
+
+def _current(real: Path) -> bytes | None:
+    try:
+        return read_real(real, COMPARED_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as err:
+        raise ToolError("The text holds half a character (a lone surrogate) and cannot be written.") from err
+
+
+def _near(text: str, wanted: str) -> str:
+    first = next((line for line in wanted.splitlines() if line.strip()), "")
+    found = difflib.get_close_matches(first, text.splitlines()[:5000], 1, 0.5)
+    return f" The nearest line is: {found[0][:200]}" if found else ""
+
+
+@contextmanager
+def _explained(path: str, real: Path) -> Generator[None]:
+    """System errors as sentences that name the path the model wrote."""
+    try:
+        yield
+    except FileNotFoundError as err:
+        raise ToolError(f"There is no {path}.{_similar(real)}") from err
+    except (IsADirectoryError, NotADirectoryError) as err:
+        raise ToolError(f"{path} is not what is needed here: {err.strerror}.") from err
+    except OSError as err:
+        raise ToolError(f"{path} cannot be used: {err.strerror or err}.") from err
+
+
+def _similar(real: Path) -> str:
+    try:
+        names = os.listdir(real.parent)
+    except OSError:
+        return ""
+    found = difflib.get_close_matches(real.name, names, 3)
+    return f" There is: {', '.join(found)}." if found else ""

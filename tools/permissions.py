@@ -1,0 +1,237 @@
+"""Deciding about a call: what mode and rules say of what it would touch, and what a person is shown.
+
+Decides nothing from text prefixes and asks wherever it is not sure. Runs no tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from tools.context import Grants, call_digest, content_digest
+from tools.definition import Effect, Tool, ToolError
+from tools.facts import READING, Facts, look
+from tools.offers import ScopeOffer, offers, touched, touched_lines
+from tools.preview import Preview, show_call, show_change, visible
+from tools.rules import Rule, Verdict, canonical
+from tools.sandbox import Sandbox
+from tools.shell_words import Argv, plain_prefix
+from tools.workspace import COMPARED_BYTES, Place, Workspace, read_real
+
+Mode = Literal["ask", "read", "all", "none", "plan"]
+
+
+class Call(Protocol):
+    """One call of a model."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def arguments(self) -> Mapping[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is to be done about one call."""
+
+    verdict: Verdict
+    reason: str
+    """One sentence for the person, and for the model when the call is refused."""
+    preview: Preview
+    mode: Mode
+    scope_offer: tuple[ScopeOffer, ...] = ()
+    """What may be remembered with a yes; empty where every such call asks."""
+    grants: Grants | None = None
+    """For the context of the run, once the call is allowed by mode, rule or person; None when denied."""
+    rule_id: str | None = None
+    """The rule that decided."""
+    touched: tuple[str, ...] = ()
+    """Paths, programs and origins, for the audit log."""
+
+
+def decide(
+    call: Call,
+    tool: Tool,
+    mode: Mode,
+    rules: Sequence[Rule],
+    workspace: Workspace | None,
+    *,
+    sandbox: Sandbox | None = None,
+) -> Decision:
+    """Whether `call` may run, must be asked about, or is refused.
+
+    `rules` are those that hold: saved ones and this session's. `sandbox` is what commands would run
+    in. Reads files for the diff, so it belongs on a worker thread. Never raises for anything the
+    model wrote.
+    """
+    if call.name != tool.name:
+        return Decision("deny", f"{visible(call.name)} is not {tool.name}.", Preview(""), mode)
+    try:
+        facts = look(call.arguments, tool, workspace)
+    except (ToolError, OSError, ValueError) as err:
+        preview = Preview(show_call(tool.name, call.arguments))
+        return Decision("deny", visible(str(err)), preview, mode)
+    verdict, reason, rule = _judge(facts, mode, rules)
+    preview, contents = _preview(facts, sandbox)
+    paths = frozenset(place.path for place in facts.places)
+    grants = Grants(call_digest(tool, call.arguments), paths, contents)
+    return Decision(
+        verdict,
+        reason,
+        preview,
+        mode,
+        tuple(offers(facts)) if verdict == "ask" else (),
+        None if verdict == "deny" else grants,
+        rule.id if rule else None,
+        tuple(touched(facts)),
+    )
+
+
+# ---- judging -------------------------------------------------------------------------------
+
+
+def _judge(facts: Facts, mode: Mode, rules: Sequence[Rule]) -> tuple[Verdict, str, Rule | None]:
+    name, effects = facts.tool.name, facts.effects
+    if mode == "none":
+        return "deny", "Tools are refused in this chat (approval mode none).", None
+    for place in facts.places:
+        if place.hidden:
+            return "deny", f"{visible(place.shown)} belongs to Fireside itself; no tool may touch it.", None
+    if "nothing" in effects:
+        return "allow", f"{name} touches nothing.", None
+    if mode == "plan" and effects != READING:
+        return "deny", f"Only reading is possible while planning, and {name} would {_verbs(effects)}.", None
+    if rule := _refusing(facts, rules):
+        return "deny", f"A saved rule refuses this: {rule.text}.", rule
+    if facts.becomes_code:
+        shown = ", ".join(visible(place.shown) for place in facts.becomes_code)
+        return "ask", f"{shown} becomes code that other programs run, so each such call is asked about.", None
+    rule = _allowing(facts, rules)
+    if facts.outside and (rule is None or rule.kind != "call"):
+        shown = ", ".join(visible(str(place.path)) for place in facts.outside)
+        return "ask", f"{shown} is outside the workspace.", None
+    if rule is not None:
+        return "allow", f"Allowed by a rule: {rule.text}.", rule
+    if mode == "all":
+        return "allow", "Everything is allowed in this chat (approval mode all).", None
+    if mode in ("read", "plan") and effects == READING:
+        return "allow", "Reading in the workspace is allowed.", None
+    return "ask", f"{name} would {_verbs(effects)}.", None
+
+
+def _verbs(effects: frozenset[Effect]) -> str:
+    words = {
+        "read": "read files",
+        "write": "change files",
+        "execute": "run a program",
+        "network": "use the network",
+        "nothing": "touch nothing",
+    }
+    return " and ".join(words[effect] for effect in words if effect in effects)
+
+
+def _refusing(facts: Facts, rules: Sequence[Rule]) -> Rule | None:
+    """A refusal holds whatever became of the tool, and for any part of a command."""
+    for rule in rules:
+        if rule.verdict == "deny" and rule.tool == facts.tool.name:
+            segments = facts.command.segments if facts.command else ()
+            if _matches(rule, facts) or any(_matches_words(rule, argv, facts) for argv in segments):
+                return rule
+    return None
+
+
+def _allowing(facts: Facts, rules: Sequence[Rule]) -> Rule | None:
+    mine = [rule for rule in rules if _is_for(rule, facts)]
+    for rule in mine:
+        if _matches(rule, facts):
+            return rule
+    if facts.command is None or not facts.command.segments:
+        return None
+    found = [_first_match(argv, facts, mine) for argv in facts.command.segments]
+    return found[0] if None not in found else None
+
+
+def _is_for(rule: Rule, facts: Facts) -> bool:
+    tool = facts.tool
+    same_tool = rule.tool == tool.name and rule.digest == tool.digest
+    return rule.verdict == "allow" and same_tool and rule.workspace == facts.root
+
+
+def _first_match(argv: Argv, facts: Facts, rules: Sequence[Rule]) -> Rule | None:
+    return next((rule for rule in rules if _matches_words(rule, argv, facts)), None)
+
+
+def _matches(rule: Rule, facts: Facts) -> bool:
+    match rule.kind:
+        case "any":
+            return True
+        case "call":
+            return rule.values == (canonical(facts.arguments),)
+        case "folder":
+            return facts.touches_paths_only and all(_is_below(place.path, rule) for place in facts.places)
+        case "host":
+            return facts.touches_an_origin_only and rule.values == (facts.origin,)
+        case "argv" | "argv2":
+            return False
+
+
+def _is_below(path: Path, rule: Rule) -> bool:
+    folders = [Path(value) for value in rule.values]
+    return any(folder == path or folder in path.parents for folder in folders)
+
+
+def _matches_words(rule: Rule, argv: Argv, facts: Facts) -> bool:
+    if rule.others != facts.others:
+        return False
+    if rule.kind == "argv":
+        return argv == rule.values
+    if rule.kind != "argv2" or argv[:2] != rule.values or plain_prefix(argv) is None:
+        return False
+    return all(_is_harmless(word, facts.space) for word in argv[2:])
+
+
+def _is_harmless(word: str, space: Workspace | None) -> bool:
+    """A word that a rule for the two words before it may cover: an option without a value, or a path
+    in the workspace."""
+    if word.startswith("-"):
+        return "=" not in word and "/" not in word
+    try:
+        return space is not None and space.locate(word).inside
+    except ToolError:
+        return False
+
+
+# ---- showing --------------------------------------------------------------------------------------
+
+
+def _preview(facts: Facts, sandbox: Sandbox | None) -> tuple[Preview, dict[Path, str]]:
+    diff, contents = "", dict[Path, str]()
+    if facts.tool.change is not None and len(facts.places) == 1:
+        diff = _diff(facts, facts.places[0], contents)
+    confined = ""
+    if facts.tool.subprocess:
+        network = facts.arguments.get("network") is True
+        confined = (sandbox or Sandbox(None)).describe(network=network)
+    elif "execute" in facts.effects:
+        confined = "not sandboxed: it runs inside Fireside, with your rights"
+    call = show_call(facts.tool.name, facts.arguments)
+    return Preview(call, diff, confined, tuple(touched_lines(facts))), contents
+
+
+def _diff(facts: Facts, place: Place, contents: dict[Path, str]) -> str:
+    change = facts.tool.change
+    try:
+        old: bytes | None = read_real(place.path, COMPARED_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        old = None
+    except (OSError, ToolError) as err:
+        return f"{visible(place.shown)} cannot be read: {visible(str(err))}"
+    contents[place.path] = content_digest(old)
+    if change is None or (old is not None and len(old) > COMPARED_BYTES):
+        return f"{visible(place.shown)} is too large to compare"
+    try:
+        return show_change(visible(place.shown), old, change(facts.arguments, old))
+    except (ToolError, ValueError, TypeError, KeyError) as err:
+        return f"it cannot be applied: {visible(str(err))}"

@@ -1,0 +1,83 @@
+"""The tools that run programs: a shell command, Python code.
+
+Both run below the supervisor and, where bubblewrap works, in the sandbox; the approval says which.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tools.context import ToolContext
+from tools.definition import ToolError, Touch, tool
+from tools.output import Captured
+from tools.process import Ended, run_process
+from tools.sandbox import find_sandbox
+
+_LONGEST_S = 600.0
+_NOTE_BYTES = 128
+
+
+@tool(does="execute", touch=Touch(command="command"), subprocess=True, time_s=_LONGEST_S + 30)
+async def run_shell(
+    context: ToolContext, command: str, timeout_s: float = 120.0, network: bool = False
+) -> Captured:
+    """Run a shell command in the workspace and read what it writes. It gets no input.
+
+    Args:
+        command: The command line, given to one shell as it stands.
+        timeout_s: Seconds it may take, at most 600.
+        network: Whether it needs the network.
+    """
+    shell = shutil.which("bash", path="/bin:/usr/bin:/usr/local/bin") or "/bin/sh"
+    options = ("--noprofile", "--norc") if shell.endswith("bash") else ()
+    return await _run((shell, *options, "-c", command), context, timeout_s, network=network)
+
+
+@tool(does="execute", touch=Touch(code="code"), subprocess=True, time_s=_LONGEST_S + 30)
+async def run_python(
+    context: ToolContext, code: str, timeout_s: float = 60.0, network: bool = False
+) -> Captured:
+    """Run Python code as a program of its own, in the workspace, and read what it prints.
+
+    Args:
+        code: The program. Only what it prints is seen.
+        timeout_s: Seconds it may take, at most 600.
+        network: Whether it needs the network.
+    """
+    return await _run((sys.executable, "-I", "-c", code), context, timeout_s, network=network)
+
+
+async def _run(command: Sequence[str], context: ToolContext, timeout_s: float, *, network: bool) -> Captured:
+    time_s = min(max(timeout_s, 1.0), _LONGEST_S)
+    sandbox = context.sandbox or await asyncio.to_thread(find_sandbox)
+    limits = replace(context.limits, time_s=time_s, output_bytes=context.limits.output_bytes - _NOTE_BYTES)
+    try:
+        ended = await run_process(
+            sandbox.wrap(command, context.place, network=network),
+            folder=context.workspace,
+            limits=limits,
+            cancellation=context.cancellation,
+            output_folder=context.output_folder,
+            on_output=context.progress,
+        )
+    except (ValueError, UnicodeEncodeError) as err:
+        raise ToolError(f"It cannot be run: {err}") from err
+    context.cancellation.raise_if_set()
+    return replace(ended.captured, text=ended.captured.text + _note(ended, time_s))
+
+
+def _note(ended: Ended, time_s: float) -> str:
+    start = "\n" if ended.captured.text and not ended.captured.text.endswith("\n") else ""
+    match ended.end:
+        case "timed_out":
+            return f"{start}[timed out after {time_s:g} s; all it had started was ended]"
+        case "too_much_output":
+            return f"{start}[ended, because it wrote too much]"
+        case _ if ended.exit_code:
+            return f"{start}[exit code {ended.exit_code}]"
+        case _:
+            return "" if ended.captured.text else "[no output, exit code 0]"
