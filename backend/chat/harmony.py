@@ -9,7 +9,7 @@ from typing import Any
 from backend.chat.calls import OpenCall, is_json
 from backend.chat.format import ChatFormat
 from backend.chat.parser import ReplyParser
-from backend.chat.stream import Mark, Marks
+from backend.chat.stream import Mark, Marks, visible
 from backend.types import ReasoningFormat
 
 _MESSAGE = "<|message|>"
@@ -17,6 +17,8 @@ _START = "<|start|>"
 _ENDS = ("<|end|>", "<|call|>", "<|return|>", _START)
 _RECIPIENT = re.compile(r"to=([^\s<]+)")
 _CHANNEL = re.compile(r"<\|channel\|>(\w+)")
+_HEAD_STARTS = ("<|", "to=", "assistant")
+_LONGEST_HEAD_START = 9
 _FUNCTIONS = "functions."
 _ANYBODY = frozenset({"assistant", "user", "all"})
 
@@ -49,6 +51,8 @@ class HarmonyParser(ReplyParser):
     def _head(self) -> Generator[None, None, str | None]:
         """The header in front of a message's body; None when it has none and is dropped."""
         stream = self.stream
+        if not (yield from self._begins_head()):
+            return ""
         head = ""
         while True:
             at, found = self._heads.find(stream.text, stream.pos, stream.final)
@@ -56,6 +60,8 @@ class HarmonyParser(ReplyParser):
             if found is None:
                 if stream.final:
                     stream.pos = len(stream.text)
+                    if "<|" not in head and not _RECIPIENT.search(head):
+                        self.reply.text(head)
                     return None
                 yield
                 continue
@@ -67,6 +73,20 @@ class HarmonyParser(ReplyParser):
                 head = ""
             elif head.strip():
                 return None
+
+    def _begins_head(self) -> Generator[None, None, bool]:
+        """Whether what comes next is a header at all; a model that forgets it speaks to the user."""
+        stream = self.stream
+        while True:
+            at = yield from visible(stream)
+            if at >= len(stream.text):
+                return True
+            rest = stream.text[at : at + _LONGEST_HEAD_START]
+            if rest.startswith(_HEAD_STARTS):
+                return True
+            if stream.final or not any(start.startswith(rest) for start in _HEAD_STARTS):
+                return False
+            yield
 
     def _message(self, head: str) -> Generator[None, None, None]:
         recipients = _RECIPIENT.findall(head)

@@ -366,3 +366,30 @@ def test_a_lone_bracket_is_released_at_once() -> None:
     parser = template.parser(prompt=template.render(toys.USER), tools=anything("a"))
     told = [[piece.text for piece in parser.feed(part)] for part in ["1 <", " 2", "<tool", "box"]]
     assert told == [["1 "], ["< 2"], [], ["<toolbox"]]
+
+
+@pytest.mark.skipif(not published.names(), reason=published.MISSING)
+@pytest.mark.parametrize(
+    "name",
+    ["openai-gpt-oss-120b", "deepseek-ai-DeepSeek-V3.1", "Qwen3-Coder", "moonshotai-Kimi-K2", "GLM-4.6"],
+)
+@pytest.mark.parametrize(
+    "text", ['Here:\n```json\n{"name": "demo", "arguments": {}}\n```', "totally { fine }"]
+)
+def test_json_in_prose_is_no_call_in_published_formats(name: str, text: str) -> None:
+    template, tools = published.template(name), anything("demo")
+    prompt = template.render(toys.USER, tools=tools)
+    for parts in ([text], list(text)):
+        parser = template.parser(prompt=prompt, tools=tools)
+        pieces = [piece for part in parts for piece in parser.feed(part)]
+        message = parser.finish()
+        assert (message.content, message.tool_calls) == (text, ())
+        assert "".join(piece.text for piece in [*pieces, *message.pieces]) == text
+
+
+def test_a_history_with_broken_arguments_still_renders_valid_json() -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "a", "arguments": '{"x": "unfini'}}
+    turns = [*toys.USER, {"role": "assistant", "content": "", "tool_calls": [call]}]
+    text = ChatTemplate(HERMES).render(turns, tools=anything("a"), add_generation_prompt=False)
+    written = text.rpartition("<tool_call>")[2].partition("</tool_call>")[0]
+    assert json.loads(written)["arguments"] == {"arguments": '{"x": "unfini'}

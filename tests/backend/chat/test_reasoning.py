@@ -261,7 +261,6 @@ def test_the_work_for_a_character_does_not_grow_with_the_reply(kind: str) -> Non
 
 PROMPTED = {
     "Apriel-1.6-15b-Thinker-fixed": "its thought begins with words that the prompt puts into its mouth",
-    "openai-gpt-oss-120b": "text outside of a channel is no reply",
 }
 
 
