@@ -204,7 +204,8 @@ def _show_prompt(model: GenerativeModel, job: OneShot, text: str) -> ExitCode:
         out.write(sanitize(prompt) if is_terminal(sys.stdout) else prompt)
         out.write("" if prompt.endswith("\n") else "\n")
         out.flush()
-        notify(f"{tokens} tokens of a context of {model.max_seq}")
+        fits = "" if tokens < model.max_seq else ", which it does not fit"
+        notify(f"{tokens} tokens of a context of {model.max_seq}{fits}")
     else:
         fields = {"prompt": prompt, "tokens": tokens, "max_seq": model.max_seq}
         write_json(out, {**fields, "model": model.card.model_id})

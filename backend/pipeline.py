@@ -72,7 +72,7 @@ class Pipeline:
             self.engine.cancel(request_id)
 
     def prepare(self, request: Request) -> Future[Prompt]:
-        """The prompt of a request, made on the preparing thread."""
+        """The prompt of a request, made on the preparing thread, whether or not it fits."""
         return self._preparing.submit(self._prompt, request)
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ class Pipeline:
     # ---- preparing -------------------------------------------------------------------------
 
     def _prompt(self, request: Request) -> Prompt:
-        return self.prompts.build(request, self.handle.resolve(request.config))
+        return self.prompts.measure(request, self.handle.resolve(request.config))
 
     def _prepare(self, reply: Reply, show_specials: bool, warm: bool) -> None:
         request = reply.request
