@@ -199,7 +199,7 @@ class Engine:
             scheduler = self._widen(scheduler)
         if scheduler and scheduler.busy:
             # The set is read while the step runs, so it must be the one that others add to.
-            scheduler.step(self._cancelled, admit=not self._widens)
+            scheduler.step(self._cancelled, admit=not self._widens, flush=self._hand_over)
 
     def _take(self, request: EngineRequest) -> None:
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Container
+from collections.abc import Callable, Container
 
 from backend.engine import sampling
 from backend.engine.admission import Admission
@@ -131,12 +131,15 @@ class Scheduler:
 
     # ---- one step --------------------------------------------------------------------------
 
-    def step(self, cancelled: Container[str] = (), *, admit: bool = True) -> None:
+    def step(
+        self, cancelled: Container[str] = (), *, admit: bool = True, flush: Callable[[], None] | None = None
+    ) -> None:
         """Admit, then one token for every writer, then a chunk of the prompts.
 
         Writers and prompts are decoded apart. llama.cpp would split them anyway, and a prompt
         row evaluated alone can round differently from the same row among others: a reply must
-        not depend on who else was there. A prompt of `cancelled` is not begun.
+        not depend on who else was there. A prompt of `cancelled` is not begun. `flush` is called
+        between the two, so that nobody's next words wait for somebody else's prompt.
         """
         if admit:
             self._admit()
@@ -144,7 +147,10 @@ class Scheduler:
         writers = [s for s in self._able(key) if s.writes_next]
         self._write(writers)
         # Only now: a cache that was full may have ended a reply whose prompt was to be read.
-        self._read([s for s in self._able(key) if not s.writes_next], len(writers), cancelled)
+        prompts = [s for s in self._able(key) if not s.writes_next]
+        if writers and prompts and flush:
+            flush()
+        self._read(prompts, len(writers), cancelled)
         self.steps += 1
 
     def _able(self, key: str) -> list[Sequence]:
