@@ -366,6 +366,7 @@ class TestClose:
             closing.join(0.001)
         gate.open()
         closing.join()
+        assert not live.seen.of(request).ids
         assert live.seen.of(request).ended.finish == "cancelled"
 
     def test_from_the_engines_own_thread(self, tiny_llama: Path) -> None:

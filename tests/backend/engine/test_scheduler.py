@@ -70,27 +70,53 @@ class TestBatching:
         assert all(rows > 1 and rows % 32 != 1 for rows in runs), runs
 
 
-def actions() -> st.SearchStrategy[list[tuple]]:
+def scripts() -> st.SearchStrategy[list[tuple]]:
+    """What happens to a scheduler: requests that begin alike, cancellations, aborted steps, steps."""
     arrival = st.tuples(
         st.just("add"),
-        st.integers(0, 3),  # which beginning it shares
-        st.integers(0, 40),  # how much of it
+        st.integers(0, 3),  # which beginning it shares,
+        st.integers(0, 40),  # and how much of it
         st.integers(1, 60),
         st.integers(0, 8),
         st.sampled_from(["user", "user", "background"]),
         st.integers(1, 2),
     )
-    return st.lists(
-        st.one_of(arrival, st.tuples(st.just("cancel"), st.integers(0, 9)), st.just(("step",))), max_size=14
-    )
+    cancel = st.tuples(st.just("cancel"), st.integers(0, 9))
+    return st.lists(st.one_of(arrival, cancel, st.just(("abort",)), st.just(("step",))), max_size=14)
+
+
+_replies: dict[tuple[Path, tuple[int, ...]], list[int]] = {}
+
+
+def reply_alone(path: Path, tokens: list[int]) -> list[int]:
+    key = (path, tuple(tokens))
+    if key not in _replies:
+        _replies[key] = alone(path, tokens, new=8, max_seq=256).ids
+    return _replies[key]
 
 
 class TestAnyOrder:
-    @given(actions())
-    @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-    def test_arrivals_cancels_and_priorities(self, tiny_llama: Path, script: list[tuple]) -> None:
+    @pytest.mark.parametrize(
+        ("kind", "fields"),
+        [
+            ("tiny_llama", {}),
+            ("tiny_llama", {"unified": True}),
+            ("tiny_llama", {"slot_bytes": 1 << 40}),
+            ("tiny_gemma3", {"n_ubatch": 16}),
+            ("tiny_gemma3", {"swa_full": True}),
+            ("tiny_recurrent", {}),
+            ("tiny_hybrid", {"n_ubatch": 16}),
+        ],
+        ids=str,
+    )
+    @given(script=scripts())
+    @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    def test_arrivals_cancels_and_priorities(
+        self, kind: str, fields: dict, script: list[tuple], request: pytest.FixtureRequest
+    ) -> None:
         """`Stepper.step` checks slots and cells; here, that each reply ends once and is the right one."""
-        with Stepper(tiny_llama, slots=3, max_seq=256, n_batch=32) as stepper:
+        path: Path = request.getfixturevalue(kind)
+        with Stepper(path, slots=3, max_seq=256, n_batch=32, **fields) as stepper:
             requests, cancelled = [], set()
             for index, action in enumerate(script):
                 match action:
@@ -101,26 +127,20 @@ class TestAnyOrder:
                         stepper.cancel(requests[which])
                         cancelled.add(requests[which].id)
                         stepper.check()
+                    case ("abort",):
+                        stepper.context.abort.raise_()
+                        stepper.step()
+                        stepper.context.abort.clear()
                     case _:
                         stepper.step()
             stepper.finish()
-            for request in requests:
-                for reply in stepper.seen.all_of(request):
-                    expected = alone_cached(tiny_llama, tuple(request.tokens))
-                    assert reply.ids == expected[: len(reply.ids)]
+            for asked in requests:
+                for reply in stepper.seen.all_of(asked):
+                    assert reply.ids == reply_alone(path, asked.tokens)[: len(reply.ids)]
                     if reply.ended.finish == "cancelled":
-                        assert request.id in cancelled
+                        assert asked.id in cancelled
                     else:
-                        assert len(reply.ids) == request.max_new_tokens
-
-
-_replies: dict[tuple, list[int]] = {}
-
-
-def alone_cached(path: Path, tokens: tuple[int, ...]) -> list[int]:
-    if tokens not in _replies:
-        _replies[tokens] = alone(path, tokens, new=8, max_seq=256).ids
-    return _replies[tokens]
+                        assert len(reply.ids) == asked.max_new_tokens
 
 
 class TestPriorities:
@@ -131,6 +151,17 @@ class TestPriorities:
             stepper.until(lambda: bool(stepper.seen.of(background).ids))
             assert all(stepper.seen.of(user).ends for user in users)
             stepper.finish()
+
+    def test_its_prompt_is_not_read_while_a_user_s_is(self, tiny_llama: Path) -> None:
+        with Stepper(tiny_llama, slots=2, n_batch=32) as stepper:
+            background = stepper.add(words(200), priority="background")
+            stepper.step()
+            user = stepper.add(words(200, start=1))
+            before = stepper.seen.progress[background.id][-1].done
+            stepper.until(lambda: bool(stepper.seen.of(user).ids))
+            assert stepper.seen.progress[background.id][-1].done == before
+            stepper.finish()
+            assert stepper.seen.of(background).ids == alone(tiny_llama, words(200)).ids
 
     def test_a_preempted_reply_loses_nothing(self, tiny_llama: Path) -> None:
         config = GenerationConfig(temperature=1.5, repeat_penalty=1.3)
