@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import queue
 import sys
-import threading
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -22,10 +20,10 @@ from app.load_progress import LoadProgress
 from app.sinks import JsonLinesSink, JsonSink, Reply, Sink, TextSink, write_json
 from app.stdin import join_parts, read_file, read_stdin
 from app.terminal import is_terminal, notify, prepare, sanitize
-from backend.types import ChatOutcome, GenerationConfig, ModelLoadError, Piece, ReasoningPiece, TextPiece
+from backend.types import ChatOutcome, GenerationConfig, ModelLoadError, ReasoningPiece, TextPiece
 
 if TYPE_CHECKING:
-    from backend import GenerativeModel
+    from backend import GenerativeModel, Request
 
 Format = Literal["text", "json", "jsonl"]
 MOST_SLOTS = 8
@@ -58,7 +56,7 @@ def run(job: OneShot) -> ExitCode:
                 name = model.card.model_id
                 if job.dry_run:
                     return _show_prompt(model, job, text)
-                with closing(_pieces(model, job, text)) as pieces:
+                with closing(model.answer(_request(model, job, text))) as pieces:
                     for piece in pieces:
                         if isinstance(piece, TextPiece | ReasoningPiece | ChatOutcome):
                             replies[piece.reply].take(piece)
@@ -142,62 +140,19 @@ def _messages(job: OneShot, text: str) -> list[dict[str, str]]:
     return [*turns, {"role": "user", "content": text}]
 
 
-def _pieces(model: GenerativeModel, job: OneShot, text: str) -> Generator[Piece]:
-    """The pieces of all replies, each marked with its reply; several replies decode together."""
-    config = job.settings.generation()
-    if config.max_new_tokens is None:
-        config = GenerationConfig(max_new_tokens=model.max_seq).over(config)
-    if job.replies == 1:
-        yield from _one_reply(model, job, text, config)
-        return
-    arrived: queue.SimpleQueue[Piece | Exception | None] = queue.SimpleQueue()
-    stop = threading.Event()
-
-    def follow(index: int) -> None:
-        # Equal seeds would give equal replies.
-        seeded = config if config.seed is None else GenerationConfig(seed=config.seed + index).over(config)
-        try:
-            with closing(_one_reply(model, job, text, seeded)) as pieces:
-                for piece in pieces:
-                    if stop.is_set():
-                        return
-                    has_reply = isinstance(piece, TextPiece | ReasoningPiece | ChatOutcome)
-                    arrived.put(dataclasses.replace(piece, reply=index) if has_reply else piece)
-        except Exception as err:
-            arrived.put(err)
-        finally:
-            arrived.put(None)
-
-    for index in range(job.replies):
-        threading.Thread(target=follow, args=(index,), daemon=True).start()
-    running = job.replies
-    try:
-        while running:
-            match arrived.get():
-                case None:
-                    running -= 1
-                case Exception() as err:
-                    raise err
-                case piece:
-                    yield piece
-    finally:
-        stop.set()
-
-
-def _one_reply(model: GenerativeModel, job: OneShot, text: str, config: GenerationConfig) -> Generator[Piece]:
-    if job.raw:
-        yield from model.stream_generate(text, raw=True, stream="events", config=config)
-    else:
-        yield from model.chat(_messages(job, text), stream="events", config=config)
-
-
-def _show_prompt(model: GenerativeModel, job: OneShot, text: str) -> ExitCode:
+def _request(model: GenerativeModel, job: OneShot, text: str) -> Request:
     from backend.chat_engine import Request
 
     config = job.settings.generation()
-    raw = Request(text=text, config=config)
-    request = raw if job.raw else model.chat_request(_messages(job, text), config)
-    made = model.pipeline.prepare(request).result()
+    if config.max_new_tokens is None:
+        config = GenerationConfig(max_new_tokens=model.max_seq).over(config)
+    if job.raw:
+        return Request(text=text, config=config, n=job.replies)
+    return dataclasses.replace(model.chat_request(_messages(job, text), config), n=job.replies)
+
+
+def _show_prompt(model: GenerativeModel, job: OneShot, text: str) -> ExitCode:
+    made = model.pipeline.prepare(_request(model, job, text)).result()
     prompt, tokens = made.text, len(made.tokens)
     out = prepare(sys.stdout)
     if job.format == "text":

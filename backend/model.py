@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 from backend.batch import Batch
 from backend.chat import ChatTemplate
@@ -32,6 +32,7 @@ from backend.types import (
     ToolCall,
 )
 
+T = TypeVar("T")
 DEFAULT_NEW_TOKENS = 256
 Config = GenerationConfig | Mapping[str, Any] | None
 StreamMode = bool | Literal["events"]
@@ -327,11 +328,21 @@ class GenerativeModel:
         request = self.chat_request(messages, GenerationConfig.of(config, **overrides), tools)
         if not stream:
             return self._outcome(request).text
-        inbox = Inbox(on_outcome=self._remember)
+        return self.answer(request) if stream == "events" else self._stream(request, _text)
+
+    def answer(self, request: Request) -> Stream[Piece]:
+        """Typed pieces of whatever a request asks for, several replies and raw text included.
+
+        The `ChatOutcome` of each reply comes last; closing it cancels them all. Raises ValueError.
+        """
+        self.check(request)
+        return self._stream(request, _pieces)
+
+    def _stream(self, request: Request, items: Callable[[Inbox], Iterator[T]]) -> Stream[T]:
+        inbox = Inbox(request.n, on_outcome=self._remember)
         pipeline = self._running()
         pipeline.start(request, inbox.put)
-        items = _pieces(inbox) if stream == "events" else _text(inbox)
-        return Stream(items, on_close=lambda _: pipeline.cancel(request.id))
+        return Stream(items(inbox), on_close=lambda _: pipeline.cancel(request.id))
 
     def chat_request(
         self,

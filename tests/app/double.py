@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from backend.chat_engine import Request
@@ -53,6 +53,16 @@ class Double:
             if isinstance(step, ChatOutcome):
                 self.report = step
             yield step
+
+    def answer(self, request: Request) -> Generator[Piece]:
+        self.asked.append([dict(turn) for turn in request.messages or ()])
+        self.configs.append(request.config)
+        for index in range(request.n):
+            seed = None if request.config.seed is None else request.config.seed + index
+            for step in self.play(replace(request.config, seed=seed)):
+                if isinstance(step, BaseException):
+                    raise step
+                yield replace(step, reply=index) if hasattr(step, "reply") else step
 
     def send(self, text: str, *, stream: str, config: GenerationConfig) -> Generator[Piece]:
         return self.chat([{"role": "user", "content": text}], stream=stream, config=config)
