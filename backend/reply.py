@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import string
 import threading
 import time
@@ -163,7 +163,7 @@ def _with_id(call: ToolCall) -> ToolCall:
     """The call with an id: its own, or nine letters and digits (what Mistral's templates demand)."""
     if call.id:
         return call
-    return replace(call, id="".join(secrets.choice(_ID_CHARACTERS) for _ in range(9)))
+    return replace(call, id="".join(_ID_CHARACTERS[byte % len(_ID_CHARACTERS)] for byte in os.urandom(9)))
 
 
 class Reply:
