@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 from backend.types import Message
@@ -47,14 +47,6 @@ class MessageRules:
     """Field of an assistant message that holds its thought; `content` means a content part."""
     text_parts: bool = False
     """True: content must be a list of parts (no text is accepted)."""
-
-
-@dataclass(frozen=True)
-class Adapted:
-    """A conversation ready for the template."""
-
-    messages: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    tools: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
 
 def envelopes(tools: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:

@@ -133,13 +133,6 @@ class CallSyntax:
             found.append(tail)
         return tuple(sorted(set(found), key=lambda text: -len(text)))
 
-    @property
-    def grammar_triggers(self) -> tuple[str, ...]:
-        """Texts a lazy grammar waits for: what opens a section, else what opens a call."""
-        head = literal_head(self.section_start)
-        head = head if head.strip("[{( \n\t") else literal_head(self.call_start)
-        return (head,) if head.strip("[{( \n\t") else ()
-
 
 @dataclass(frozen=True)
 class ChatFormat:

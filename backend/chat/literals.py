@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 from typing import Any, cast
 
 from backend.chat.format import CallSyntax
-from backend.chat.stream import Mark, Stream, Wait
+from backend.chat.stream import Mark, Stream
 
 WORDS: dict[str, Any] = {
     "true": True, "True": True, "false": False, "False": False, "null": None, "None": None,
@@ -334,6 +334,3 @@ def _unquoted(text: str) -> str:
     except (ValueError, SyntaxError):
         return text[1:-1]
     return value if isinstance(value, str) else text[1:-1]
-
-
-__all__ = ["WORDS", "Cut", "Malformed", "Wait", "json_value", "literal_text", "read_literal"]

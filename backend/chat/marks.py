@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any, cast
 
-from backend.chat.format import INDEX, atoms, is_tag
+from backend.chat.format import INDEX, atoms
 
 _DECODER = json.JSONDecoder()
 _MIRRORED_WORDS = (("START", "END"), ("begin", "end"), ("open", "close"), ("BEGIN", "END"), ("start", "end"))
@@ -140,9 +140,3 @@ def last_mark(text: str) -> tuple[str, str, str]:
     if not count:
         return "", "", ""
     return parts[count - 1], "".join(parts[: count - 1]), "".join(parts[count - 1 :])
-
-
-def first_tag(text: str) -> str:
-    """The first visible atom when it is a tag, else nothing."""
-    first = next((atom for atom in atoms(text) if atom.strip()), "")
-    return first if is_tag(first) else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from backend.chat.adapt import MessageRules
+from backend.chat.adapt import THOUGHT_KEYS, MessageRules
 from backend.chat.probe import (
     CONTENT,
     ID_2,
@@ -29,7 +29,6 @@ from backend.chat.probe import (
 
 LONG_ID = "call_qidlongerthannine"
 MISTRAL_ID_LENGTH = 9
-_THOUGHT_KEYS = ("reasoning_content", "reasoning", "thinking", "thought")
 _ARGUMENTS = {KEY_1: VALUE_1}
 
 
@@ -93,7 +92,7 @@ def call_form(probe: Probe) -> tuple[bool | None, str | None, bool]:
 def thought_key(probe: Probe) -> str | None:
     """The field of an assistant message whose text is printed in front of its content or calls."""
     form, empty, with_tools = call_form(probe)
-    for key in _THOUGHT_KEYS:
+    for key in THOUGHT_KEYS:
         turn = assistant(CONTENT, **{key: THOUGHT})
         if _in_order(probe.after_user([user(), turn]), THOUGHT, CONTENT):
             return key
@@ -103,7 +102,7 @@ def thought_key(probe: Probe) -> str | None:
     if form is None:
         return None
     arguments = json.dumps(_ARGUMENTS) if form else _ARGUMENTS
-    for key in _THOUGHT_KEYS:
+    for key in THOUGHT_KEYS:
         turn = assistant(empty, [call(NAME_1, arguments)], **{key: THOUGHT})
         if _in_order(probe.after_user([user(), turn], TOOLS if with_tools else None), THOUGHT, NAME_1):
             return key

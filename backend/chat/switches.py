@@ -44,27 +44,19 @@ class Switches:
             raise ValueError(
                 f"reasoning_effort must be one of {', '.join(EFFORT_LEVELS)}, not {reasoning_effort!r}"
             )
-        values: dict[str, Any] = {}
-        if reasoning_effort is not None:
-            values = self._effort(reasoning_effort)
-            if enable_thinking is None:
-                return values
+        values = {} if reasoning_effort is None else self._effort(reasoning_effort)
         if enable_thinking is None:
             return values
         if not enable_thinking and self.mode == "always":
             raise ValueError("this model always thinks: its template has no switch that turns thinking off")
         switched = {"enable_thinking": enable_thinking, "thinking": enable_thinking}
-        return {**values, **switched, **(self.on if enable_thinking else self.off)} if not values else {
-            **switched, **(self.on if enable_thinking else self.off), **(values if enable_thinking else {})
-        }  # fmt: skip
+        return {**switched, **self.on, **values} if enable_thinking else {**switched, **self.off}
 
     def _effort(self, level: str) -> dict[str, Any]:
-        off = level == "none"
-        if self.level_variable and not (off and self.off and self.level_variable not in self.off):
-            if off and self.level_variable in self.off:
-                return dict(self.off)
-            return {**({} if off else self.on), self.level_variable: self._nearest(level)}
-        return self.variables(not off, None)
+        """A level as the template's own, or as thinking switched on or off where it has none."""
+        if not self.level_variable or (level == "none" and self.mode != "always"):
+            return self.variables(level != "none", None)
+        return {**self.on, self.level_variable: self._nearest(level)}
 
     def _nearest(self, level: str) -> str:
         wanted = _ORDER.index(level)

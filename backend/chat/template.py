@@ -135,11 +135,6 @@ class ChatTemplate:
         return (thought.raw_end or thought.end) if thought else ""
 
     @property
-    def call_triggers(self) -> tuple[str, ...]:
-        """Texts that open calls, for a lazy grammar; () when only a reply's start can."""
-        return self.format.calls.grammar_triggers if self.format.calls else ()
-
-    @property
     def marker_texts(self) -> tuple[str, ...]:
         """Marker texts of the format. A token whose text is in one of them must be detokenized as
         text although it is a control token, or the parser cannot see it."""

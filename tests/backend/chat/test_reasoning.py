@@ -112,6 +112,9 @@ def test_levels_a_template_knows_reach_it() -> None:
     assert hunyuan.opens_thought(hunyuan.render(USER, reasoning_effort="xhigh"))
     cohere = published.template("Cohere2MoE")
     assert not cohere.opens_thought(cohere.render(USER, reasoning_effort="none"))
+    deepseek = published.template("deepseek-ai-DeepSeek-V4")
+    assert not deepseek.opens_thought(deepseek.render(USER, reasoning_effort="none"))
+    assert deepseek.opens_thought(deepseek.render(USER, reasoning_effort="low"))
     solar = published.template("upstage-Solar-Open-100B")
     assert "<|think|><|end|>" in solar.render(USER, enable_thinking=False)
 
