@@ -9,8 +9,9 @@ from typing import Any
 
 from backend.types import TemplateError
 
-MAX_SOURCE = 128 * 1024
-"""Most characters of a template; the largest published one has 17 thousand."""
+MAX_SOURCE = 64 * 1024
+"""Most characters of a template, so that compiling stays under a second; published ones have up to
+17 thousand."""
 MAX_CPU_S = 0.7
 """Seconds of processor time one render may take."""
 _CHANGES = frozenset(
