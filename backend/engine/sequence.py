@@ -116,8 +116,8 @@ class Sequence:
     def _advance(self, token: int) -> tuple[str, Finish | None]:
         if self._model.is_eog(token):
             self._end_token = token
-            shown = self._shown is None or token in self._shown
-            ending = self._model.piece(token).decode("utf-8", "replace") if shown else ""
+            # Hidden even where a format shows it: what ends a reply is no part of its transcript.
+            ending = "" if self._shown is not None else self._model.piece(token).decode("utf-8", "replace")
             return self._text.flush() + ending, "stop"
         text = self._text.push(token)
         if self._text.match is not None:
