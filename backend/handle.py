@@ -32,10 +32,13 @@ from backend.types import (
 )
 
 if TYPE_CHECKING:
+    from backend.chat_engine import Request
     from backend.pipeline import Pipeline
 
 MOST_SLOTS = 256
 _PAGED_SLOTS = 8
+_MOST_DEVICES = 128
+_SWITCH = (True, False)
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,19 @@ class LoadOptions:
         if self.compute_dtype not in (None, *get_args(ComputeDtype)):
             choices = ", ".join(get_args(ComputeDtype))
             raise ValueError(f"compute_dtype must be one of {choices}, not {self.compute_dtype!r}")
-        if self.threads is not None and self.threads < 1:
-            raise ValueError(f"threads must be at least 1, not {self.threads}")
+        for name, least in (("max_seq", 1), ("slots", 1), ("threads", 1), ("main_gpu", 0)):
+            _check_whole(name, getattr(self, name), least)
+        if self.n_gpu_layers != "auto":
+            _check_whole("n_gpu_layers", self.n_gpu_layers, -1)
+        for name, choices in (("flash_attn", ("auto", True, False)), ("mmap", _SWITCH), ("mlock", _SWITCH)):
+            if (value := getattr(self, name)) not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(map(str, choices))}, not {value!r}")
+        if self.chat_template is not None and not isinstance(self.chat_template, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"chat_template must be text, not {type(self.chat_template).__name__}")
+        if self.tensor_split is not None and len(self.tensor_split) > _MOST_DEVICES:
+            raise ValueError(
+                f"tensor_split names {len(self.tensor_split)} devices; {_MOST_DEVICES} is the most"
+            )
         for _, scale in self.lora:
             if not math.isfinite(scale):
                 raise ValueError(f"lora: a scale must be a number, not {scale}")
@@ -74,7 +88,7 @@ class LoadOptions:
     @property
     def asked_slots(self) -> int:
         """Slots of the first context: what was asked for, else one, or up to eight where paged."""
-        return self.slots or (1 if self.kv_cache_mode is None else _PAGED_SLOTS)
+        return min(self.slots or (1 if self.kv_cache_mode is None else _PAGED_SLOTS), MOST_SLOTS)
 
     def demand(self, slots: int) -> Demand:
         """What the memory plan is asked for that many slots."""
@@ -86,6 +100,15 @@ class LoadOptions:
             n_gpu_layers=self.n_gpu_layers,
             unified=self.kv_cache_mode == "continuous",
         )
+
+
+def _check_whole(name: str, value: object, least: int) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{name} must be a whole number, not {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, not {value}")
 
 
 class ModelHandle:
@@ -102,13 +125,15 @@ class ModelHandle:
         self.max_seq = plan.max_seq
         self._memory = memory
         self._users = 0
+        self._freed = False
         self._lock = threading.Lock()
+        self._embedding = threading.Lock()
         self._pipeline: Pipeline | None = None
         self._adapters = tuple((_load_adapter(model, path), scale) for path, scale in options.lora)
 
     @property
     def closed(self) -> bool:
-        return self.model.handle is None
+        return self._freed
 
     def retain(self) -> None:
         """Count one more user. EngineError once the model was freed."""
@@ -121,8 +146,8 @@ class ModelHandle:
         """Count one user less; the last one frees context and weights."""
         with self._lock:
             self._users -= 1
-            last = self._users == 0
-        if last:
+            self._freed = self._users == 0
+        if self._freed:
             if self._pipeline:
                 self._pipeline.close()
             self.model.close()
@@ -132,6 +157,8 @@ class ModelHandle:
         from backend.pipeline import Pipeline
 
         with self._lock:
+            if self._freed:
+                raise EngineError("The model was closed.", remedy="Load it again.")
             if self._pipeline is None:
                 self._pipeline = Pipeline(self)
             return self._pipeline
@@ -151,10 +178,17 @@ class ModelHandle:
             special_tokens=self.tokenizer.special_texts,
         )
 
+    def binding_for(self, request: Request) -> FormatBinding:
+        """What ties this model's format to its vocabulary; raw text needs no template at all."""
+        return self._binding if request.messages is not None else self._raw_binding
+
     @cached_property
-    def binding(self) -> FormatBinding:
-        """The template tied to the vocabulary."""
+    def _binding(self) -> FormatBinding:
         return FormatBinding(self.template, self.model, self.tokenizer)
+
+    @cached_property
+    def _raw_binding(self) -> FormatBinding:
+        return FormatBinding(None, self.model, self.tokenizer)
 
     @cached_property
     def eog_tokens(self) -> tuple[int, ...]:
@@ -208,8 +242,12 @@ class ModelHandle:
         """One vector of length 1 per text, on a context of its own that is freed again."""
         from backend.embedding import embed
 
-        with self._lock:
-            return embed(self.model, texts, cells=self.max_seq, n_threads=self._threads)
+        self.retain()
+        try:
+            with self._embedding:
+                return embed(self.model, texts, cells=self.max_seq, n_threads=self._threads)
+        finally:
+            self.release()
 
     @property
     def _threads(self) -> int:

@@ -113,7 +113,9 @@ class Child:
                     self._write({"of": request.id, "error": item.error})
 
         try:
-            self._loaded().pipeline.start(request, deliver, warm=warm)
+            model = self._loaded()
+            model.check(request)
+            model.pipeline.start(request, deliver, warm=warm)
         except Exception as err:
             self._write({"of": request.id, "error": err})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ from backend.types import (
     Piece,
     ReasoningMode,
     StageObserver,
+    TemplateError,
     TextPiece,
     ToolCall,
 )
@@ -480,7 +482,10 @@ class GenerativeModel:
 
     @property
     def _template(self) -> ChatTemplate | None:
-        return self._handle.template
+        """The template as far as it can be used: a broken one offers nothing, and says why when rendered."""
+        with contextlib.suppress(TemplateError):
+            return self._handle.template
+        return None
 
     def shared_pipeline(self) -> Pipeline:
         """The same for a session, which may outlive `close()`."""

@@ -3,6 +3,7 @@ delivered on a third, so that neither a slow template nor a slow reader holds up
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import queue
@@ -96,7 +97,8 @@ class Pipeline:
         try:
             config = self.handle.resolve(request.config)
             prompt = self.prompts.build(request, config)
-            parsers = [self.handle.binding.parser(request, config, prompt) for _ in range(request.n)]
+            binding = self.handle.binding_for(request)
+            parsers = [binding.parser(request, config, prompt) for _ in range(request.n)]
             engine_request = self._engine_request(request, config, prompt)
             if show_specials:
                 engine_request.shown_specials = None
@@ -112,10 +114,10 @@ class Pipeline:
             reply.fail(err)
 
     def _engine_request(self, request: Request, config: GenerationConfig, prompt: Prompt) -> EngineRequest:
-        binding, chats = self.handle.binding, request.messages is not None
+        binding, chats = self.handle.binding_for(request), request.messages is not None
         forced = request.forced
         if isinstance(forced, str):
-            forced = self.handle.tokenizer.encode(forced, special=True)
+            forced = self.handle.tokenizer.encode_rest([forced])
         return EngineRequest(
             tokens=prompt.tokens,
             config=config,
@@ -145,20 +147,27 @@ class Pipeline:
                     over = reply.take(output)
                 except Exception as err:  # A parser's fault must reach its caller, and only that one.
                     logger.exception("A reply could not be delivered")
-                    reply.fail(err)
+                    with contextlib.suppress(Exception):  # It may be the sink itself that fails.
+                        reply.fail(err)
                     over = True
                     if not isinstance(output, Ended):
                         self.engine.cancel(request.id)
-                if over:
-                    self._replies.pop(request.id, None)
+                # Whoever heard the end may have asked again with the same request meanwhile.
+                if over and self._replies.get(request.id) is reply:
+                    del self._replies[request.id]
 
     def _guarded(self, callback: StageObserver) -> StageObserver:
+        attached = True
+
         def tell(event: StageEvent) -> None:
+            nonlocal attached
+            if not attached:  # Requests that began before keep a reference.
+                return
             try:
                 callback(event)
             except Exception:  # An observer must not stop a reply.
                 logger.exception("The stage observer failed and was detached")
-                self._observer = None
+                attached = False
 
         return tell
 

@@ -186,6 +186,7 @@ class Reply:
         self._raw: list[str] = []
         self._is_whole = False
         self._prefilled = False
+        self._reused = 0
         self._submitted = time.perf_counter()
 
     @property
@@ -209,6 +210,7 @@ class Reply:
         """Turn an engine's output into deliveries; True when the request is over."""
         match output:
             case Progress(done, total, reused):
+                self._reused = reused
                 self.deliver([PrefillProgress(done, total, reused)])
             case Delta():
                 self._take_delta(output)
@@ -220,7 +222,8 @@ class Reply:
         if not self._prefilled:
             self._prefilled = True
             waited = time.perf_counter() - self._submitted
-            self._observe(StageEvent("prefill", self.id, 0, waited))
+            evaluated = len(self._prompt.tokens) - self._reused
+            self._observe(StageEvent("prefill", self.id, evaluated, waited))
         pieces: list[Delivery] = list(self._voices[delta.reply].take(delta))
         if self._wants_ids:
             pieces = [Ids(delta.ids)]

@@ -421,7 +421,7 @@ def _number(name: str, value: Any, kind: type, low: float, high: float) -> Any:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{name} must be a number, not {value!r}")
-    if kind is int and value != int(value):
+    if kind is int and math.isfinite(value) and value != int(value):
         raise ValueError(f"{name} must be a whole number, not {value!r}")
     if math.isnan(value) or not low <= value <= high:
         bounds = f"at least {low:g}" if high in (math.inf, _INT_MAX) else f"between {low:g} and {high:g}"
@@ -430,11 +430,13 @@ def _number(name: str, value: Any, kind: type, low: float, high: float) -> Any:
 
 
 def _stop_strings(value: str | Sequence[str]) -> tuple[str, ...]:
-    strings = (value,) if isinstance(value, str) else tuple(value)
+    strings = (value,) if isinstance(value, str) else value
+    if not isinstance(strings, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"stop must be a non-empty text or a list of them, not {value!r}")
     for text in strings:
         if not isinstance(text, str) or not text:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"stop must be a non-empty text or a list of them, not {value!r}")
-    return strings
+    return tuple(strings)
 
 
 def _bias(value: Mapping[Any, Any]) -> dict[int, float]:

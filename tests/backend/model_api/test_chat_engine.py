@@ -133,6 +133,16 @@ async def test_a_request_runs_once_at_a_time(engine: InProcessEngine) -> None:
     assert (await ask(engine, "hello")).text == first[-1].text
 
 
+async def test_a_request_may_be_asked_again_at_once(engine: InProcessEngine) -> None:
+    request = Request(messages=user("hello"), config=GREEDY)
+    texts: set[str] = set()
+    for _ in range(200):
+        outcome = (await answer(engine, request))[-1]
+        assert isinstance(outcome, ChatOutcome)
+        texts.add(outcome.text)
+    assert len(texts) == 1
+
+
 # ---- cancelling ----------------------------------------------------------------------------
 
 

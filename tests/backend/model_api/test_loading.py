@@ -170,10 +170,30 @@ def test_14_a_text_model_supports_no_media(tiny: GenerativeModel) -> None:
 # ---- loading -------------------------------------------------------------------------------
 
 
-def test_an_unknown_or_impossible_option_is_named() -> None:
-    for options in ({"n_ctx": 5}, {"max_seq": 0}, {"slots": -1}, {"threads": 0}, {"kv_cache_type": "q9"}):
-        with pytest.raises(ValueError, match=next(iter(options))):
-            load("anything", **options)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("n_ctx", 5),
+        ("max_seq", 0),
+        ("max_seq", "many"),
+        ("slots", -1),
+        ("slots", 0),
+        ("slots", 1.5),
+        ("threads", 0),
+        ("threads", "2"),
+        ("main_gpu", -1),
+        ("n_gpu_layers", "some"),
+        ("n_gpu_layers", -2),
+        ("kv_cache_type", "q9"),
+        ("flash_attn", "maybe"),
+        ("mmap", "yes"),
+        ("chat_template", 5),
+        ("tensor_split", [0.001] * 200),
+    ],
+)
+def test_an_unknown_or_impossible_option_is_named(tiny_llama: Path, name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=name):
+        load(tiny_llama, **{name: value})
 
 
 def test_progress_runs_to_one(tiny_llama: Path) -> None:

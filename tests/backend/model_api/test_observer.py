@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
+
+import pytest
 
 from backend import GenerativeModel, StageEvent
 
@@ -33,6 +36,9 @@ def test_99_events_count_tokens(fresh: Opener) -> None:
     generate(model)
     assert model.report is not None
     assert tokens["tokenize"] == model.report.prompt_tokens
+    assert tokens["prefill"] == model.report.prompt_tokens
+    generate(model)
+    assert tokens["prefill"] == model.report.prompt_tokens - model.report.reused_tokens == 2
     assert tokens["decode"] == tokens["detokenize"] == 6
 
 
@@ -66,3 +72,23 @@ def test_101_none_detaches(fresh: Opener) -> None:
     model.set_stage_observer(None)
     generate(model)
     assert [event.stage for event in events] == STAGES
+
+
+def test_an_observer_that_raises_is_logged_once_and_detached(
+    fresh: Opener, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = fresh()
+    seen: list[str] = []
+
+    def observer(event: StageEvent) -> None:
+        seen.append(event.stage)
+        raise ZeroDivisionError("the gauge broke")
+
+    model.set_stage_observer(observer)
+    with caplog.at_level(logging.ERROR):
+        for _ in range(2):
+            generate(model)
+    assert model.report is not None
+    assert model.report.finish == "length"
+    assert seen == ["tokenize"]
+    assert len(caplog.records) == 1
