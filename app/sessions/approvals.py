@@ -71,7 +71,7 @@ async def approve(turn: Turn, call: FunctionCall, tool: SessionTool, arguments: 
 async def _decide(turn: Turn, tool: SessionTool, arguments: Json) -> Decision:
     live, settings = turn.live, turn.settings
     saved = await live.services.ledger.rules(live.id, tool=tool.name)
-    return decide(
+    return await decide(
         live.services.policy,
         tool,
         arguments,
@@ -91,6 +91,7 @@ def _question(call: FunctionCall, tool: SessionTool, arguments: Json, decision: 
         "policy_name": "approvals",
         "content_preview": shortened(decision.preview),
         "preview": decision.preview,
+        "details": decision.details,
         "tool": tool.name,
         "call_id": call.call_id,
         "arguments": arguments,
@@ -132,11 +133,11 @@ def _rule(turn: Turn, tool: SessionTool, offers: Sequence[Json], content: Json) 
     scope = content.get("scope", "once")
     if scope not in ("session", "always") or not offers:
         return None
-    wanted = content.get("rule", "0")
-    number = next((index for index, offer in enumerate(offers) if wanted in (str(index), index, offer)), None)
-    if number is None:
+    fitting = [(number, offer) for number, offer in enumerate(offers) if scope in offer.get("scopes", SCOPES)]
+    if "rule" in content:
+        wanted = content["rule"]
+        fitting = [(number, offer) for number, offer in fitting if wanted in (str(number), offer)]
+    if not fitting:
         return None
-    offer = offers[number]
-    if scope not in offer.get("scopes", SCOPES):
-        return None
+    offer = fitting[0][1]
     return Rule(tool.name, offer, tool.digest, turn.live.id if scope == "session" else None)

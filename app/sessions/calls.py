@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from app.sessions.approvals import Approval, approve
+from app.sessions.children import depth_of
 from app.sessions.elicit import Answer
 from app.sessions.events import (
     ClientTaskCancelEvent,
@@ -147,6 +148,9 @@ class Calls:
             progress=progress,
             ask=ask,
             spawn=self._live.services.children.spawner(self._live),
+            offered=tuple(self._tools),
+            mode=settings.approve,
+            depth=depth_of(self._live),
             grants=approval.grants,
         )
         try:

@@ -10,6 +10,7 @@ from app.sessions.errors import ConflictError
 from app.sessions.events import ChildSessionUpdatedEvent, SessionCreatedEvent
 from app.sessions.items import ErrorItem, Message, user_message
 from app.sessions.records import Json
+from app.sessions.toolbox import Mode
 
 if TYPE_CHECKING:
     from app.sessions.live import LiveSession
@@ -52,44 +53,61 @@ class Children:
 
     def spawner(self, live: LiveSession) -> Callable[..., Awaitable[str]] | None:
         """How a tool of this session runs a child; None at the deepest level."""
-        depth, above = 0, live.parent
-        while above is not None:
-            depth, above = depth + 1, above.parent
-        if depth >= MAX_DEPTH or self.opener is None:
+        if depth_of(live) >= MAX_DEPTH or self.opener is None:
             return None
 
-        async def spawn(task: str, *, title: str = "task", tools: list[str] | None = None) -> str:
-            return await self._run(live, task, title, tools)
+        async def spawn(task: str, **rights: Any) -> str:
+            return await self._run(live, task, **rights)
 
         return spawn
 
-    async def _run(self, live: LiveSession, task: str, title: str, tools: list[str] | None) -> str:
-        """Run a child to its end; what it may do is never more than what its parent may."""
+    async def _run(
+        self,
+        live: LiveSession,
+        task: str,
+        *,
+        title: str = "task",
+        tools: list[str] | None = None,
+        approve: Mode | None = None,
+        max_rounds: int | None = None,
+        time_s: float | None = None,
+    ) -> str:
+        """Run a child to its end and return its last words.
+
+        What it may do is never more than what its parent may; `time_s` and `max_rounds` bound it.
+        """
         assert self.opener is not None
         if sum(child.busy for child in self._of.get(live.id, ())) >= MAX_AT_ONCE:
             raise ConflictError(f"At most {MAX_AT_ONCE} sub-agents run at once.")
         settings = live.settings
         offered = live.services.toolbox.offered(settings.tools, settings.approve)
-        names = [name for name in offered if tools is None or name in tools]
         fields: Json = {
-            "approve": settings.approve,
+            "approve": settings.approve if approve is None else approve,
             "overflow": "compact" if settings.overflow == "ask" else settings.overflow,
-            "tools": names,
+            "tools": [name for name in offered if tools is None or name in tools],
             "model": settings.model,
             "workspace": settings.workspace,
+            "max_rounds": min(max_rounds or settings.max_rounds, settings.max_rounds),
         }
         child = await self.opener.open_child(live, title, fields)
         self._awaited.add(child.id)
         try:
-            await child.post(user_message(task))
-            await self._until_rest(child)
+            async with asyncio.timeout(time_s):
+                await child.post(user_message(task))
+                await self._until_rest(child)
+        except TimeoutError:
+            await self._stop(child)
+            return f"The sub-agent ran out of time. Its last words: {await last_words(child)}"
         except asyncio.CancelledError:
-            child.interrupt()
-            await self._until_rest(child)
+            await self._stop(child)
             raise
         finally:
             self._awaited.discard(child.id)
         return await last_words(child)
+
+    async def _stop(self, child: LiveSession) -> None:
+        child.interrupt()
+        await self._until_rest(child)
 
     async def _until_rest(self, child: LiveSession) -> None:
         while child.turns:
@@ -112,6 +130,14 @@ class Children:
         name = child.record.title or child.id
         note = user_message(f"[Sub-agent {name} has finished]\n{words}", is_meta=True)
         await parent.post(note)
+
+
+def depth_of(live: LiveSession) -> int:
+    """How many sessions are above one."""
+    depth, above = 0, live.parent
+    while above is not None:
+        depth, above = depth + 1, above.parent
+    return depth
 
 
 async def last_words(child: LiveSession) -> str:

@@ -78,11 +78,12 @@ class SessionManager(TreeOperations, LibraryOperations):
             store = Store.default()
         opened = store if isinstance(store, Store) else Store(Path(store))
         self.agents = Agents()
+        found, default = _meet(list(tools or ()), private=opened.private)
         super().__init__(
             opened,
             EngineDesk(engine, LoadSpec(model)),
-            Toolbox.of(_session_tools(tools or ())),
-            policy or ModePolicy(),
+            Toolbox.of(found),
+            policy or default,
             Defaults(approve=approve, workspace=folder_of(workspace)),
         )
 
@@ -256,10 +257,11 @@ class SessionManager(TreeOperations, LibraryOperations):
         tools: Sequence[str] | str | None = None,
         approve: str | None = None,
         overflow: str | None = None,
+        max_rounds: int | None = None,
     ) -> None:
         """Change settings of a session for its next turns; what is None stays as it is."""
-        changes = {"config": config, "system": system, "tools": tools, "approve": approve}
-        changes["overflow"] = overflow
+        changes: Json = {"config": config, "system": system, "tools": tools, "approve": approve}
+        changes |= {"overflow": overflow, "max_rounds": max_rounds}
         given = {name: value for name, value in changes.items() if value is not None}
         if "tools" in given:
             names = cast("list[str]", checked({"tools": tools})["tools"])
@@ -437,10 +439,14 @@ class SessionManager(TreeOperations, LibraryOperations):
         return SessionsChat.bind(self, session, tool_callables=tool_callables, hooks=hooks)
 
 
-def _session_tools(tools: Iterable[Any]) -> list[SessionTool]:
-    found: list[SessionTool] = []
-    for tool in tools:
-        if not isinstance(tool, SessionTool):
-            raise InvalidInputError(f"{tool!r} is no tool.")
-        found.append(tool)
-    return found
+def _meet(tools: Sequence[Any], *, private: bool) -> tuple[list[SessionTool], Policy]:
+    """The tools as a session sees them, and the policy that goes with them.
+
+    Functions become tools; those of the `tools` package bring its permissions.
+    """
+    if not tools:
+        return [], ModePolicy()
+    from app.sessions.tools_room import RoomPolicy, ToolsRoom
+
+    room = ToolsRoom(private)
+    return room.tools(tools), RoomPolicy(room)

@@ -14,8 +14,11 @@ from app.sessions.rows import SessionRecord
 from app.sessions.toolbox import MODES, Mode
 from backend.types import EFFORT_LEVELS, ChatCard, GenerationConfig
 
+MAX_ROUNDS = 50
+"""Replies of one turn, where nobody says how many."""
 OverflowPolicy = Literal["ask", "compact", "drop", "error"]
 OVERFLOWS: tuple[OverflowPolicy, ...] = ("ask", "compact", "drop", "error")
+_NAMES = frozenset("approve config max_rounds model overflow reasoning_effort system tools workspace".split())
 _EFFORT_BUDGETS = {"minimal": 256, "low": 1024, "medium": 4096, "high": 16_384, "xhigh": 32_768}
 
 
@@ -42,6 +45,7 @@ class Settings:
     model: str | None
     effort: str | None
     workspace: str | None
+    max_rounds: int
     origins: Mapping[str, str]
 
     def generation(self, card: ChatCard) -> GenerationConfig:
@@ -73,6 +77,7 @@ class Settings:
             "model": self.model,
             "reasoning_effort": self.effort,
             "workspace": self.workspace,
+            "max_rounds": self.max_rounds,
         }
         return {
             name: {"value": value, "origin": self.origins.get(name, "default")}
@@ -122,6 +127,7 @@ def resolve(record: SessionRecord, defaults: Defaults) -> Settings:
         model=find("model"),
         effort=find("reasoning_effort"),
         workspace=find("workspace"),
+        max_rounds=find("max_rounds") or MAX_ROUNDS,
         origins=origins,
     )
 
@@ -130,29 +136,35 @@ def checked(changes: Mapping[str, Any]) -> Json:
     """Settings as the store keeps them. InvalidInputError or ValueError names an unfit one."""
     kept: Json = {}
     for name, value in changes.items():
-        match name:
-            case "config":
-                kept[name] = None if value is None else GenerationConfig.of(value).as_dict()
-            case "approve" if value is not None:
-                kept[name] = _choice(name, value, MODES)
-            case "overflow" if value is not None:
-                kept[name] = _choice(name, value, OVERFLOWS)
-            case "reasoning_effort" if value is not None:
-                kept[name] = _choice(name, value, EFFORT_LEVELS)
-            case "tools" if value is not None:
-                names = [value] if isinstance(value, str) else list(cast("Sequence[Any]", value))
-                if not all(isinstance(item, str) for item in names):
-                    raise InvalidInputError("tools should be a list of names or patterns.")
-                kept[name] = names
-            case "model" | "system" | "workspace" if value is not None:
-                if not isinstance(value, str) or (name == "model" and not value.strip()):
-                    raise InvalidInputError(f"{name} should be a text that is not blank.")
-                kept[name] = value
-            case "approve" | "overflow" | "reasoning_effort" | "tools" | "model" | "system" | "workspace":
-                kept[name] = None
-            case _:
-                raise InvalidInputError(f"There is no session setting {name[:40]!r}.")
+        if name not in _NAMES:
+            raise InvalidInputError(f"There is no session setting {name[:40]!r}.")
+        kept[name] = None if value is None else _checked(name, value)
     return kept
+
+
+def _checked(name: str, value: Any) -> Any:
+    match name:
+        case "config":
+            return GenerationConfig.of(value).as_dict()
+        case "approve":
+            return _choice(name, value, MODES)
+        case "overflow":
+            return _choice(name, value, OVERFLOWS)
+        case "reasoning_effort":
+            return _choice(name, value, EFFORT_LEVELS)
+        case "max_rounds":
+            if not isinstance(value, int) or value < 1:
+                raise InvalidInputError("max_rounds should be a whole number of at least 1.")
+            return value
+        case "tools":
+            names = [value] if isinstance(value, str) else list(cast("Sequence[Any]", value))
+            if not all(isinstance(item, str) for item in names):
+                raise InvalidInputError("tools should be a list of names or patterns.")
+            return names
+        case _:
+            if not isinstance(value, str) or (name == "model" and not value.strip()):
+                raise InvalidInputError(f"{name} should be a text that is not blank.")
+            return value
 
 
 def _choice(name: str, value: Any, choices: Sequence[str]) -> str:

@@ -44,6 +44,11 @@ class ToolRun:
     """Asks the person: takes elicitation parameters with `message` and `requestedSchema`."""
     spawn: Callable[..., Awaitable[str]] | None = None
     """Runs a child session and returns its last words; None where no more are allowed."""
+    offered: tuple[str, ...] = ()
+    """Names of the tools the session offers."""
+    mode: Mode = "ask"
+    depth: int = 0
+    """How many sessions are above this one."""
     grants: Any = None
     """What the decision about this call allows, for the tool's own checks."""
 
@@ -83,6 +88,8 @@ class Decision:
     preview: str = ""
     grants: Any = None
     """Handed to the tool when the call runs."""
+    details: Json = field(default_factory=dict[str, Any])
+    """Parts of the preview for a face that shows them one by one."""
 
 
 class Policy(Protocol):
@@ -139,7 +146,7 @@ _VERBS: dict[Effect, str] = {
 }
 
 
-def decide(
+async def decide(
     policy: Policy,
     tool: SessionTool,
     arguments: Mapping[str, Any],
@@ -150,7 +157,10 @@ def decide(
 ) -> Decision:
     """The policy's decision; one that cannot be evaluated is a no."""
     try:
-        return policy.decide(tool, arguments, mode=mode, rules=rules, workspace=workspace)
+        # It may read files for a diff, which is no work for the event loop.
+        return await asyncio.to_thread(
+            policy.decide, tool, arguments, mode=mode, rules=rules, workspace=workspace
+        )
     except Exception as err:  # Whatever a policy does wrong must not let a call through.
         return Decision("deny", f"the permission rules could not be evaluated: {err}", "policy")
 

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("fireside")
 
-MAX_ROUNDS = 50
 STOP_GRACE_S = 10.0
 
 
@@ -177,7 +176,7 @@ class Turn:
             if self.compacts:
                 await Context(self, engine).compact()
                 return End("completed")
-            for _ in range(MAX_ROUNDS):
+            for _ in range(settings.max_rounds):
                 if self.interrupted:
                     return End("cancelled")
                 request = await Context(self, engine).request()

@@ -125,9 +125,9 @@ async def test_live_output_of_a_tool_is_heard_before_its_result(room: MakeRoom) 
         await heard.status("idle")
 
 
-async def test_rounds_have_a_limit(room: MakeRoom, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.sessions.turn.MAX_ROUNDS", 3)
+async def test_rounds_have_a_limit(room: MakeRoom) -> None:
     chat = await room(*[[call(call_id=f"c{n}")] for n in range(5)], tools=[EchoTool()])
+    await chat.manager.configure(chat.session_id, max_rounds=3)
     async with listening(chat.manager, chat.session_id) as heard:
         await chat.post("loop")
         await heard.status("idle")

@@ -1,0 +1,228 @@
+"""The meeting with the `tools` package: its tools as a session's, its permissions as the policy.
+
+Imported only where such tools are given; nothing else in this room knows that package.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, cast
+
+from app import paths
+from app.sessions.errors import InvalidInputError
+from app.sessions.records import Json
+from app.sessions.toolbox import (
+    Decision,
+    Effect,
+    Mode,
+    ModePolicy,
+    Returned,
+    SessionTool,
+    ToolRun,
+)
+from tools.context import Answer, Cancellation, Form, ToolContext
+from tools.definition import Tool, ToolError, tool
+from tools.delegate import Delegation, SpawnRequest
+from tools.offers import ScopeOffer
+from tools.permissions import decide
+from tools.rules import Rule
+from tools.run import run
+from tools.sandbox import Sandbox, find_sandbox
+from tools.workspace import PathError, Workspace
+
+_RULE_FIELDS = frozenset(item.name for item in fields(Rule))
+
+
+@dataclass
+class ToolsRoom:
+    """What all tools of a manager share. A private room keeps nothing on a disk."""
+
+    private: bool = False
+    _spaces: dict[Path, Workspace] = field(default_factory=dict[Path, Workspace])
+    _delegations: dict[str, Delegation] = field(default_factory=dict[str, Delegation])
+    _sandbox: Sandbox | None = None
+
+    def tools(self, given: Iterable[Any]) -> list[SessionTool]:
+        """`given` as a session's tools: functions become tools, what is a session's stays as it is.
+
+        InvalidInputError names what is no tool.
+        """
+        return [self._tool(item) for item in given]
+
+    def _tool(self, item: Any) -> SessionTool:
+        if isinstance(item, Tool):
+            return RoomTool(item, self)
+        if isinstance(item, SessionTool):
+            return item
+        if not callable(item):
+            raise InvalidInputError(f"{item!r} is no tool; make one with the `tool` decorator.")
+        return RoomTool(tool(item), self)
+
+    def space(self, folder: Path | None) -> Workspace | None:
+        """The workspace at a folder, with Fireside's own folders hidden in it."""
+        if folder is None:
+            return None
+        if folder not in self._spaces:
+            hidden = (paths.data_dir(), paths.state_dir(), paths.config_file().parent)
+            self._spaces[folder] = Workspace.at(folder, hidden=hidden)
+        return self._spaces[folder]
+
+    def sandbox(self) -> Sandbox:
+        """How commands are confined here; looked for once. Takes a moment: not on the event loop."""
+        if self._sandbox is None:
+            self._sandbox = find_sandbox()
+        return self._sandbox
+
+    def delegation(self, context: ToolRun) -> Delegation | None:
+        """The right to hand tasks on: one object for all calls of a session."""
+        spawn = context.spawn
+        if spawn is None:
+            return None
+
+        async def start(request: SpawnRequest) -> str:
+            return await spawn(
+                request.task,
+                tools=list(request.tools),
+                approve=request.mode,
+                max_rounds=request.rounds,
+                time_s=request.time_s,
+            )
+
+        found = self._delegations.setdefault(context.session_id, Delegation(start))
+        found.spawn = start
+        found.tools = context.offered
+        found.mode = context.mode
+        found.depth = context.depth
+        return found
+
+    def folder(self, name: str) -> Path | None:
+        """A folder of our own data for what tools keep; None where nothing may be kept."""
+        return None if self.private else paths.make_private_dir(paths.data_dir() / name)
+
+
+@dataclass(frozen=True)
+class RoomTool:
+    """A tool of the `tools` package, as a session sees it."""
+
+    tool: Tool
+    room: ToolsRoom
+
+    @property
+    def name(self) -> str:
+        return self.tool.name
+
+    @property
+    def description(self) -> str:
+        return self.tool.description
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return self.tool.parameters
+
+    @property
+    def digest(self) -> str:
+        return self.tool.digest
+
+    def effects(self, arguments: Mapping[str, Any]) -> frozenset[Effect]:
+        return self.tool.effects(arguments) if arguments else self.tool.does
+
+    async def run(self, arguments: Mapping[str, Any], context: ToolRun) -> Returned:
+        """Run it within what its approval granted; cancelling this ends all it started."""
+
+        async def ask(form: Form) -> Answer:
+            answer = await context.ask({"message": form.message, "requestedSchema": form.schema})
+            return answer.content if answer.accepted else None
+
+        room, cancellation = self.room, Cancellation()
+        try:
+            given = ToolContext(
+                session_id=context.session_id,
+                call_id=context.call_id,
+                space=await asyncio.to_thread(room.space, context.workspace),
+                cancellation=cancellation,
+                grants=context.grants,
+                sandbox=await asyncio.to_thread(room.sandbox) if self.tool.subprocess else None,
+                output_folder=room.folder("outputs"),
+                notes_folder=room.folder("notes"),
+                delegation=room.delegation(context),
+                on_progress=context.progress,
+                asker=ask,
+                loop=asyncio.get_running_loop(),
+            )
+        except ToolError as err:
+            return Returned(str(err), is_error=True)
+        try:
+            result = await run(self.tool, arguments, given)
+        finally:
+            cancellation.set()
+        return Returned(result.text, is_error=result.status != "done")
+
+
+class RoomPolicy:
+    """The permissions of the `tools` package; a plain mode policy for any other tool."""
+
+    def __init__(self, room: ToolsRoom) -> None:
+        self._room = room
+        self._plain = ModePolicy()
+
+    def decide(
+        self,
+        tool: SessionTool,
+        arguments: Mapping[str, Any],
+        *,
+        mode: Mode,
+        rules: Sequence[Json],
+        workspace: Path | None,
+    ) -> Decision:
+        """What the rules and the mode say of what the call would touch."""
+        if not isinstance(tool, RoomTool):
+            return self._plain.decide(tool, arguments, mode=mode, rules=rules, workspace=workspace)
+        try:
+            space = self._room.space(workspace)
+        except PathError as err:
+            return Decision("deny", str(err), "tool")
+        saved = [rule for data in rules if (rule := _rule(data)) is not None]
+        call = _Call(tool.name, arguments)
+        sandbox = self._room.sandbox() if tool.tool.subprocess else None
+        found = decide(call, tool.tool, mode, saved, space, sandbox=sandbox)
+        preview = found.preview
+        parts = (preview.call, preview.diff, *preview.touches, preview.sandbox)
+        return Decision(
+            found.verdict,
+            found.reason,
+            "rule" if found.rule_id else "mode",
+            tuple(map(_offer, found.scope_offer)),
+            "\n".join(part for part in parts if part),
+            found.grants,
+            {
+                "call": preview.call,
+                "diff": preview.diff,
+                "sandbox": preview.sandbox,
+                "touches": list(preview.touches),
+            },
+        )
+
+
+@dataclass(frozen=True)
+class _Call:
+    name: str
+    arguments: Mapping[str, Any]
+
+
+def _offer(offer: ScopeOffer) -> Json:
+    return {**asdict(offer.rule), "text": offer.text, "scopes": [offer.scope]}
+
+
+def _rule(data: Json) -> Rule | None:
+    """A saved rule; one that is not understood allows nothing."""
+    known: Json = {name: value for name, value in data.items() if name in _RULE_FIELDS}
+    try:
+        known["values"] = tuple(cast("list[str]", known.get("values", ())))
+        # The text of an id tells which rule decided; ours are kept elsewhere.
+        known["id"] = known.get("id") or "saved"
+        return Rule(**known)
+    except TypeError:
+        return None

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.sessions.errors import InvalidInputError
+from app.sessions.events import ElicitationRequestEvent, FunctionCallOutputDeltaEvent
+from app.sessions.items import FunctionCallOutput
+from app.sessions.store import Store
+from backend.types import ToolCall
+from tests.app.sessions.conftest import MakeRoom, Room, listening
+from tools.context import Field, Form, ToolContext
+from tools.definition import tool
+from tools.delegate import delegate
+from tools.files import read_file, write_file
+from tools.shell import run_shell
+
+
+def called(name: str, call_id: str = "c1", **arguments: Any) -> ToolCall:
+    return ToolCall(call_id, name, arguments)
+
+
+async def results(chat: Room) -> list[str]:
+    return [item.output for item in await chat.items() if isinstance(item, FunctionCallOutput)]
+
+
+async def answered(chat: Room, *answers: dict[str, Any]) -> list[dict[str, Any]]:
+    """Post a message and answer the questions that come; returns what was asked."""
+    asked: list[dict[str, Any]] = []
+    async with listening(chat.manager, chat.session_id) as heard:
+        await chat.post("go")
+        for number, answer in enumerate(answers, 1):
+            event: ElicitationRequestEvent = await heard.kind(ElicitationRequestEvent, count=number)
+            asked.append(event.params)
+            await chat.manager.resolve_elicitation(chat.session_id, event.elicitation_id, answer)
+        await heard.status("idle")
+    return asked
+
+
+async def test_a_file_is_written_once_its_diff_was_approved(room: MakeRoom, tmp_path: Path) -> None:
+    space = tmp_path / "space"
+    space.mkdir()
+    script = [called("write_file", path="note.txt", content="kept\n")]
+    chat = await room(script, ["ok"], tools=[write_file], workspace=space)
+    [asked] = await answered(chat, {"action": "accept"})
+    assert (space / "note.txt").read_text() == "kept\n"
+    assert "+kept" in asked["details"]["diff"] and asked["offers"]
+
+
+async def test_an_offered_scope_lets_the_next_call_pass(room: MakeRoom, tmp_path: Path) -> None:
+    space = tmp_path / "space"
+    space.mkdir()
+    scripts = [[called("write_file", f"c{n}", path=f"{n}.txt", content="x")] for n in range(2)]
+    chat = await room(scripts[0], scripts[1], ["ok"], tools=[write_file], workspace=space)
+    await answered(chat, {"action": "accept", "content": {"scope": "session"}})
+    assert sorted(path.name for path in space.iterdir()) == ["0.txt", "1.txt"]
+    [rule] = await chat.manager.rules(chat.session_id)
+    assert rule["scope"] == "session"
+
+
+async def test_approval_of_edited_arguments_runs_exactly_those(room: MakeRoom, tmp_path: Path) -> None:
+    space = tmp_path / "space"
+    space.mkdir()
+    script = [called("write_file", path="a.txt", content="theirs")]
+    chat = await room(script, ["ok"], tools=[write_file], workspace=space)
+    edited = {"path": "b.txt", "content": "mine"}
+    await answered(chat, {"action": "accept", "content": {"arguments": edited}})
+    assert [(path.name, path.read_text()) for path in space.iterdir()] == [("b.txt", "mine")]
+
+
+@pytest.mark.parametrize("path", ["../space-old/secret.txt", "link/secret.txt"])
+async def test_a_path_out_of_the_workspace_asks_even_when_everything_is_allowed(
+    room: MakeRoom, tmp_path: Path, path: str
+) -> None:
+    space, other = tmp_path / "space", tmp_path / "space-old"
+    space.mkdir()
+    other.mkdir()
+    (other / "secret.txt").write_text("secret")
+    (space / "link").symlink_to(other)
+    chat = await room(
+        [called("read_file", path=path)], ["ok"], tools=[read_file], workspace=space, approve="all"
+    )
+    await answered(chat, {"action": "decline"})
+    assert "secret" not in (await results(chat))[0].replace("secret.txt", "")
+
+
+async def test_no_tool_sees_our_own_data(room: MakeRoom, tmp_path: Path, isolated_home: Path) -> None:
+    data = isolated_home / ".local/share/fireside"
+    data.mkdir(parents=True)
+    (data / "chats.db").write_text("rows")
+    chat = await room(
+        [called("read_file", path=str(data / "chats.db"))],
+        ["ok"],
+        tools=[read_file],
+        workspace=tmp_path,
+        approve="all",
+    )
+    await chat.say()
+    assert "rows" not in (await results(chat))[0]
+
+
+async def test_a_function_becomes_a_tool_and_what_it_streams_is_heard(room: MakeRoom) -> None:
+    @tool(does="nothing")
+    async def count(context: ToolContext, to: int) -> str:
+        "Count."
+        context.progress("one ")
+        answer = await context.ask(Form("Go on?", [Field("sure", kind="boolean")]))
+        return f"{to} {answer}"
+
+    chat = await room([called("count", to=3)], ["ok"], tools=[count])
+    async with listening(chat.manager, chat.session_id) as heard:
+        await chat.post("go")
+        delta: FunctionCallOutputDeltaEvent = await heard.kind(FunctionCallOutputDeltaEvent)
+        assert delta.delta == "one "
+        event: ElicitationRequestEvent = await heard.kind(ElicitationRequestEvent)
+        answer = {"action": "accept", "content": {"sure": True}}
+        await chat.manager.resolve_elicitation(chat.session_id, event.elicitation_id, answer)
+        await heard.status("idle")
+    assert await results(chat) == ["3 {'sure': True}"]
+
+
+async def test_an_interrupt_ends_a_running_command_with_all_it_started(
+    room: MakeRoom, tmp_path: Path
+) -> None:
+    script = [called("run_shell", command="echo on; sleep 600 & echo $! > pid; wait")]
+    chat = await room(script, ["ok"], tools=[run_shell], workspace=tmp_path, approve="all")
+    async with listening(chat.manager, chat.session_id) as heard:
+        await chat.post("go")
+        await heard.kind(FunctionCallOutputDeltaEvent)
+        await chat.manager.interrupt(chat.session_id)
+        await heard.status("idle")
+    assert (await results(chat))[0].startswith("Cancelled")
+    pid = (tmp_path / "pid").read_text().strip() if (tmp_path / "pid").exists() else ""
+    state = Path(f"/proc/{pid}/stat")
+    assert not pid or not state.exists() or state.read_text().split()[2] == "Z"
+
+
+async def test_a_private_chat_keeps_no_output_file(
+    room: MakeRoom, tmp_path: Path, isolated_home: Path
+) -> None:
+    script = [called("run_shell", command="seq 1 90000")]
+    chat = await room(script, ["ok"], tools=[run_shell], workspace=tmp_path, approve="all", store=Store(None))
+    await chat.say()
+    assert "89999" in (await results(chat))[0]
+    assert not [path for path in isolated_home.rglob("*") if path.is_file()]
+
+
+async def test_7_a_task_is_handed_on_to_a_child_with_no_more_rights(room: MakeRoom) -> None:
+    @tool(does="write")
+    def change() -> str:
+        "Change."
+        return "changed"
+
+    scripts = [
+        [called("delegate", task="do it")],
+        [called("change")],
+        ["child is done"],
+        ["parent is done"],
+    ]
+    chat = await room(*scripts, tools=[delegate, change])
+    async with listening(chat.manager, chat.session_id) as heard:
+        await chat.post("go")
+        event: ElicitationRequestEvent = await heard.kind(ElicitationRequestEvent)
+        target = event.params["target_session_id"]
+        assert target != chat.session_id
+        assert await chat.manager.subtree_busy(chat.session_id)
+        await chat.manager.resolve_elicitation(chat.session_id, event.elicitation_id, {"action": "decline"})
+        await heard.status("idle")
+    assert await results(chat) == ["child is done"]
+    [child] = await chat.manager.child_sessions(chat.session_id)
+    assert child["id"] == target and child["last_message_preview"] == "child is done"
+    assert not await chat.manager.subtree_busy(chat.session_id)
+
+
+async def test_what_is_no_tool_is_refused_at_once(room: MakeRoom) -> None:
+    with pytest.raises(InvalidInputError, match="no tool"):
+        await room(tools=[42])
