@@ -2,41 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, TypeVar, cast
 
 from backend.batch import Batch
-from backend.chat import ChatTemplate
 from backend.chat_engine import Request, Tool
 from backend.chat_session import ChatSession
 from backend.handle import MOST_SLOTS, ModelHandle, check_options, open_model
+from backend.model_facts import Config, ModelFacts
 from backend.pipeline import Pipeline
 from backend.prompt import PromptBuilder
 from backend.reply import Failed, Ids
 from backend.stream import Inbox, Stream
-from backend.tokenizer import Tokenizer
 from backend.types import (
-    ChatCard,
     ChatOutcome,
-    ComputeDtype,
     GenerationConfig,
-    KvCacheMode,
     Message,
     Piece,
-    ReasoningMode,
     StageObserver,
-    TemplateError,
     TextPiece,
     ToolCall,
 )
 
 T = TypeVar("T")
 DEFAULT_NEW_TOKENS = 256
-Config = GenerationConfig | Mapping[str, Any] | None
 StreamMode = bool | Literal["events"]
 
 
@@ -68,7 +59,7 @@ def load(
     return model
 
 
-class GenerativeModel:
+class GenerativeModel(ModelFacts):
     """A loaded model that generates text (checklist 1 to 69, 92, 99 to 101 of the model API).
 
     Wrapping a handle builds nothing; the first request builds the context, and later ones reuse
@@ -77,7 +68,7 @@ class GenerativeModel:
 
     def __init__(self, handle: ModelHandle) -> None:
         handle.retain()
-        self._handle = handle
+        super().__init__(handle)
         self._lock = threading.Lock()
         self._pipeline: Pipeline | None = None
         self._assistant: GenerativeModel | None = None
@@ -87,56 +78,6 @@ class GenerativeModel:
         self._closed = False
 
     # ---- properties ------------------------------------------------------------------------
-
-    @property
-    def handle(self) -> ModelHandle:
-        """The loaded file that this object wraps."""
-        return self._handle
-
-    @property
-    def local_dir(self) -> Path:
-        """The directory of the model's file (2)."""
-        return self._handle.info.path.resolve().parent
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of token ids (3)."""
-        return self._handle.model.n_vocab
-
-    @property
-    def max_seq(self) -> int:
-        """The context window, in tokens (3)."""
-        return self._handle.max_seq
-
-    @property
-    def eos_token_ids(self) -> tuple[int, ...]:
-        """Every id that ends a sequence (4)."""
-        return self._handle.eog_tokens
-
-    @property
-    def defaults(self) -> GenerationConfig:
-        """The checkpoint's own decode defaults, not the library's (5)."""
-        return self._handle.defaults
-
-    @property
-    def compute_dtype(self) -> ComputeDtype:
-        """What the load named, else "undefined" (6)."""
-        return self._handle.options.compute_dtype or "undefined"
-
-    @property
-    def kv_cache_mode(self) -> KvCacheMode | None:
-        """What the load named (7)."""
-        return self._handle.options.kv_cache_mode
-
-    @property
-    def has_chat_template(self) -> bool:
-        """Whether the file, or the load, brought a chat template (9)."""
-        return bool(self._handle.options.chat_template or self._handle.info.chat_template)
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """The tokenizer this model encodes and decodes with (10)."""
-        return self._handle.tokenizer
 
     @property
     def assistant_model(self) -> GenerativeModel | None:
@@ -158,71 +99,6 @@ class GenerativeModel:
         """Weights per device and the pipeline's part, JSON-ready. Sizes are bytes (13)."""
         built = self._pipeline is not None and self._pipeline.engine.built
         return self._handle.residency(self._pipeline.engine.params if built and self._pipeline else None)
-
-    @property
-    def supports_vision(self) -> bool:
-        """Whether it takes pictures (14)."""
-        return False
-
-    @property
-    def supports_audio(self) -> bool:
-        """Whether it takes sound (14)."""
-        return False
-
-    @property
-    def supports_video(self) -> bool:
-        """Whether it takes video (14)."""
-        return False
-
-    @property
-    def supports_speculative_decoding(self) -> bool:
-        """Whether drafts can be checked on this model (15)."""
-        return False
-
-    @property
-    def reasoning_mode(self) -> ReasoningMode:
-        """Whether and when the template lets the model think (16 to 20)."""
-        return self._template.reasoning_mode if self._template else "never"
-
-    @property
-    def supports_thinking(self) -> bool:
-        """Every mode but "never" (21)."""
-        return self.reasoning_mode != "never"
-
-    @property
-    def supports_tools(self) -> bool:
-        """Whether calls of this template can be read (22, 23)."""
-        return self._template is not None and self._template.supports_tools
-
-    @property
-    def tool_call_format(self) -> str:
-        """The name of the syntax of its calls (24)."""
-        return self._template.tool_call_format if self._template else "generic"
-
-    @property
-    def template_renders_tools(self) -> bool:
-        """Whether the template prints offered tools by itself (25)."""
-        return self._template is not None and self._template.renders_tools
-
-    @property
-    def card(self) -> ChatCard:
-        """What a face shows of this model (92)."""
-        info = self._handle.info
-        kind = "embedding" if info.is_embedding else ("chat" if self.has_chat_template else "base")
-        return ChatCard(
-            model_id=info.path.stem,
-            architecture=info.architecture,
-            parameters=info.n_params,
-            quantization=info.quantization,
-            max_seq=self.max_seq,
-            supports_tools=self.supports_tools,
-            supports_thinking=self.supports_thinking,
-            reasoning_mode=self.reasoning_mode,
-            tool_call_format=self.tool_call_format,
-            max_active=self._handle.plan.slots,
-            devices=tuple(device.name for device in self._handle.plan.devices),
-            kind=kind,
-        )
 
     # ---- generating ------------------------------------------------------------------------
 
@@ -360,33 +236,6 @@ class GenerativeModel:
         self.check(request)
         return request
 
-    def check(self, request: Request) -> None:
-        """Raise ValueError for a request that this model cannot answer. Its length is not looked at."""
-        config = request.config
-        if self._handle.info.is_embedding:
-            raise ValueError(f"{self._handle.info.path.name} is an embedding model and writes no text")
-        if (request.messages is None) == (request.text is None):
-            raise ValueError("a request holds either messages or text")
-        if request.messages is not None and not request.messages:
-            raise ValueError("messages is empty: there is nothing to answer")
-        if request.tools and not self.supports_tools:
-            raise ValueError(
-                f"{self.card.model_id} has no tool-call format, so tools cannot be offered to it "
-                f'(load it with tool_call_format="generic" to describe calls in the prompt)'
-            )
-        if (config.prompt_lookup_num_tokens or config.num_assistant_tokens) and not (
-            self.supports_speculative_decoding
-        ):
-            raise ValueError("this model does not support speculative decoding")
-        if config.lora or request.adapters:
-            raise ValueError("lora: adapters belong to the load; this version takes none per request")
-        forced = () if isinstance(request.forced, str) else request.forced or ()
-        for name, tokens in (("logit_bias", config.logit_bias or ()), ("forced", forced)):
-            if beyond := [token for token in tokens if not 0 <= token < self.vocab_size]:
-                raise ValueError(f"{name}: {beyond[0]} is no token of a vocabulary of {self.vocab_size}")
-        if request.n < 1:
-            raise ValueError(f"n must be at least 1, not {request.n}")
-
     def chat_session(self, **options: Any) -> ChatSession:
         """A conversation on this model that keeps its own history (74)."""
         self._check_open()
@@ -419,12 +268,10 @@ class GenerativeModel:
         """A conversation as the text it is evaluated as, with or without a template (40, 41)."""
         self._check_open()
         return "".join(
-            self._prompts.parts(Request(messages=messages), messages, self._handle.resolve(_UNSET))
+            self._prompts.parts(
+                Request(messages=messages), messages, self._handle.resolve(GenerationConfig())
+            )
         )
-
-    def explain(self, config: Config = None, **overrides: Any) -> dict[str, tuple[Any, str]]:
-        """Every generation setting in force: its value, and where it comes from."""
-        return self._handle.explain(GenerationConfig.of(config, **overrides))
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """One vector of length 1 per text. ValueError where the model makes no embeddings."""
@@ -480,13 +327,6 @@ class GenerativeModel:
         """What answers requests; made by the first one."""
         return self._running()
 
-    @property
-    def _template(self) -> ChatTemplate | None:
-        """The template as far as it can be used: a broken one offers nothing, and says why when rendered."""
-        with contextlib.suppress(TemplateError):
-            return self._handle.template
-        return None
-
     def shared_pipeline(self) -> Pipeline:
         """The same for a session, which may outlive `close()`."""
         with self._lock:
@@ -539,14 +379,6 @@ class GenerativeModel:
         request = Request(text=prompt, config=config)
         self.check(request)
         return request
-
-    def _refuse_media(self, images: Sequence[Any], audio: Sequence[Any], videos: Sequence[Any]) -> None:
-        for name, media in (("images", images), ("audio", audio), ("videos", videos)):
-            if len(media):
-                raise ValueError(f"{name}: {self.card.model_id} reads text only")
-
-
-_UNSET = GenerationConfig()
 
 
 def _pieces(inbox: Inbox) -> Iterator[Piece]:

@@ -63,6 +63,7 @@ class Pipeline:
             if self._closed:
                 raise EngineError("The model was closed.", remedy="Load it again.")
             self._replies[reply.id] = reply
+            self.engine.open()
             self._preparing.submit(self._prepare, reply, ids or show_specials, warm)
         return reply
 

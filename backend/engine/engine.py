@@ -7,6 +7,7 @@ per step.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import threading
 import weakref
 from collections import deque
@@ -60,6 +61,7 @@ class Engine:
         self._condition = threading.Condition()
         self._inbox: deque[EngineRequest] = deque()
         self._forgetting = False
+        self._opening = False
         self._cancelled: set[str] = set()
         self._warming: set[str] = set()
         self._closing = False
@@ -84,6 +86,13 @@ class Engine:
     def built(self) -> bool:
         """Whether a context exists."""
         return self._context is not None
+
+    def open(self) -> None:
+        """Build the context now if there is none, while the first request is still being prepared."""
+        with self._condition:
+            if self._scheduler is None and not self._closing:
+                self._opening = True
+                self._condition.notify()
 
     def submit(self, request: EngineRequest) -> None:
         """Queue a request. QueueFullError when the queue is full, EngineError after `close()`.
@@ -165,9 +174,7 @@ class Engine:
     def _run(self) -> None:
         while True:
             with self._condition:
-                while not (
-                    self._closing or self._inbox or self._cancelled or self._forgetting or self._busy()
-                ):
+                while not (self._closing or self._is_asked() or self._busy()):
                     self._condition.wait()
                 # Cleared before the cancellations are read: one that comes later raises it anew.
                 if self._context:
@@ -185,7 +192,14 @@ class Engine:
             self._hand_over()
         self._shut_down()
 
+    def _is_asked(self) -> bool:
+        return bool(self._inbox or self._cancelled or self._forgetting or self._opening)
+
     def _turn(self, arrived: list[EngineRequest], cancelled: set[str]) -> None:
+        if self._opening:
+            self._opening = False
+            with contextlib.suppress(EngineError):  # The request that needs it will be told.
+                self._ready()
         for request in arrived:
             self._take(request)
         if not (scheduler := self._scheduler):
