@@ -68,7 +68,7 @@ class Tool:
     summary: str | None = None
     """Replaces the description taken from the docstring."""
     schema_override: Json | None = None
-    """Parameters of a tool that is not described by its function's signature."""
+    """Parameters of a tool that its function's signature does not describe; it takes `arguments`, a dict."""
     source: str = "built-in"
     code_hash: str = ""
     """Digest of the file the tool was loaded from."""
@@ -83,7 +83,7 @@ class Tool:
     def description(self) -> str:
         return self._schema.description if self.schema_override is None else self.summary or ""
 
-    @property
+    @cached_property
     def parameters(self) -> Json:
         """The JSON Schema of the arguments."""
         return self._schema.parameters if self.schema_override is None else self.schema_override
@@ -102,7 +102,9 @@ class Tool:
 
     def validate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments as the function takes them. Raises tools.schema.ArgumentsError."""
-        return dict(arguments) if self.schema_override is not None else self._schema.validate(arguments)
+        if self.schema_override is not None:
+            return {"arguments": dict(arguments)}
+        return self._schema.validate(arguments)
 
     def effects(self, arguments: Mapping[str, Any]) -> frozenset[Effect]:
         """What one call does."""

@@ -5,17 +5,15 @@ Rules come from a person's answer only. The file is the owner's alone, else it i
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
-import os
 import secrets
-import stat
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
+
+from tools.private_file import PrivateFile, PrivateFileError
 
 Kind = Literal["any", "call", "argv", "argv2", "folder", "host"]
 Scope = Literal["session", "always"]
@@ -58,23 +56,16 @@ class RuleBook:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._file = PrivateFile(path)
 
     def rules(self) -> tuple[Rule, ...]:
         """All rules that hold for good. Raises RuleError when the file is damaged or not private."""
         try:
-            handle = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except FileNotFoundError:
+            data = self._file.read()
+        except PrivateFileError as err:
+            raise RuleError(f"No saved rule counts. {err}") from err
+        if data is None:
             return ()
-        except OSError as err:
-            raise RuleError(f"The rules in {self._path} cannot be read: {err.strerror}.") from err
-        with os.fdopen(handle, "rb") as file:
-            found = os.fstat(handle)
-            if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
-                raise RuleError(
-                    f"{self._path} can be changed or read by others, so its rules do not count: "
-                    f"look through it, then chmod 600 it."
-                )
-            data = file.read(8 << 20)
         try:
             return tuple(_rule(item) for item in json.loads(data)["rules"])
         except (ValueError, TypeError, KeyError, RecursionError) as err:
@@ -83,47 +74,27 @@ class RuleBook:
     def add(self, rule: Rule) -> Rule:
         """Keep `rule` for good; returns it with its id. Raises RuleError."""
         kept = replace(rule, scope="always", id=secrets.token_hex(6), created_at=int(time.time()))
-        with self._locked():
-            self._write((*self.rules(), kept))
+        self._change(lambda rules: (*rules, kept))
         return kept
 
     def revoke(self, rule_id: str) -> bool:
         """Forget a rule; False when there is none with this id. Raises RuleError."""
-        with self._locked():
-            rules = self.rules()
-            left = tuple(rule for rule in rules if rule.id != rule_id)
-            if len(left) < len(rules):
-                self._write(left)
-            return len(left) < len(rules)
+        before, after = self._change(lambda rules: tuple(rule for rule in rules if rule.id != rule_id))
+        return len(after) < len(before)
 
-    @contextlib.contextmanager
-    def _locked(self) -> Generator[None]:
+    def _change(
+        self, change: Callable[[tuple[Rule, ...]], tuple[Rule, ...]]
+    ) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = os.open(
-                self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
-            )
-        except OSError as err:
-            raise RuleError(f"The rules in {self._path} cannot be kept: {err.strerror}.") from err
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(lock)
-
-    def _write(self, rules: tuple[Rule, ...]) -> None:
-        draft = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
-        text = json.dumps({"version": 1, "rules": [asdict(rule) for rule in rules]}, indent=1)
-        try:
-            handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(handle)
-            draft.replace(self._path)
-        except OSError as err:
-            draft.unlink(missing_ok=True)
-            raise RuleError(f"The rules in {self._path} cannot be kept: {err.strerror}.") from err
+            with self._file.locked():
+                before = self.rules()
+                after = change(before)
+                if after != before:
+                    kept = [asdict(rule) for rule in after]
+                    self._file.write(json.dumps({"version": 1, "rules": kept}, indent=1))
+                return before, after
+        except PrivateFileError as err:
+            raise RuleError(f"The rules cannot be kept. {err}") from err
 
 
 _TEXTS = ("tool", "digest", "others", "workspace", "text", "id")

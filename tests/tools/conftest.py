@@ -37,7 +37,7 @@ def space(tmp_path: Path) -> Workspace:
 def use(space: Workspace) -> Use:
     """`await use(tool, context=None, **arguments)`: the call as it runs once a person allowed it."""
 
-    async def call(made: Tool, context: ToolContext | None = None, **arguments: Any) -> ToolResult:
+    async def call(made: Tool, context: ToolContext | None = None, /, **arguments: Any) -> ToolResult:
         context = context or ToolContext(sandbox=Sandbox(None))
         context.space = context.space or space
         wanted = SimpleNamespace(name=made.name, arguments=arguments)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tools.audit import AuditLog
@@ -432,6 +432,7 @@ async def test_an_approved_outside_path_is_the_only_one(space: Workspace, tmp_pa
         context.path("../outside/b.txt")
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(st.text(max_size=5), st.recursive(st.none() | st.text() | st.integers(), st.lists)))
 def test_no_arguments_make_deciding_fail(arguments: dict[str, Any]) -> None:
     space = Workspace(Path("/nonexistent"))

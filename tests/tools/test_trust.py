@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tools.trust import TrustBook, TrustError, project_tools
+
+TOOL = b"from tools import tool\n\n@tool(does='read')\ndef look() -> str:\n    return 'seen'\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project" / ".fireside" / "tools"
+    folder.mkdir(parents=True)
+    (folder / "look.py").write_bytes(TOOL)
+    return tmp_path / "project"
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> TrustBook:
+    return TrustBook(tmp_path / "config" / "trust.json")
+
+
+def test_a_project_is_unknown_until_it_is_trusted(project: Path, book: TrustBook) -> None:
+    files = project_tools(project)
+    unknown = book.check(project, files)
+    assert unknown.state == "unknown"
+    assert "+def look() -> str:" in unknown.difference
+    book.grant(project, files)
+    assert book.check(project, project_tools(project)).state == "trusted"
+    book.revoke(project)
+    assert book.check(project, files).state == "unknown"
+
+
+def test_a_changed_file_shows_its_difference_and_is_not_trusted(project: Path, book: TrustBook) -> None:
+    book.grant(project, project_tools(project))
+    (project / ".fireside/tools/look.py").write_bytes(TOOL.replace(b"seen", b"stolen"))
+    found = book.check(project, project_tools(project))
+    assert found.state == "changed"
+    assert "-    return 'seen'\n+    return 'stolen'" in found.difference
+
+
+def test_a_new_file_is_not_trusted(project: Path, book: TrustBook) -> None:
+    book.grant(project, project_tools(project))
+    (project / ".fireside/tools/more.py").write_text("x = 1\n")
+    found = book.check(project, project_tools(project))
+    assert found.state == "changed"
+    assert "more.py" in found.difference
+    assert "look.py" not in found.difference
+
+
+def test_trust_is_per_real_path(project: Path, book: TrustBook, tmp_path: Path) -> None:
+    book.grant(project, project_tools(project))
+    (tmp_path / "alias").symlink_to(project)
+    assert book.check(tmp_path / "alias", project_tools(tmp_path / "alias")).state == "trusted"
+    project.rename(tmp_path / "moved")
+    assert book.check(tmp_path / "moved", project_tools(tmp_path / "moved")).state == "unknown"
+
+
+def test_links_are_never_among_the_files(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "evil.py").write_bytes(TOOL)
+    (project / ".fireside/tools/link.py").symlink_to(tmp_path / "evil.py")
+    os.mkfifo(project / ".fireside/tools/pipe.py")
+    assert list(project_tools(project)) == [".fireside/tools/look.py"]
+    (project / ".fireside").rename(tmp_path / "elsewhere")
+    (project / ".fireside").symlink_to(tmp_path / "elsewhere")
+    assert project_tools(project) == {}
+
+
+def test_the_record_is_private_and_a_foreign_one_trusts_nothing(
+    project: Path, book: TrustBook, tmp_path: Path
+) -> None:
+    book.grant(project, project_tools(project))
+    path = tmp_path / "config" / "trust.json"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    path.chmod(0o666)
+    with pytest.raises(TrustError, match="chmod 600"):
+        book.check(project, project_tools(project))
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"projects": 1}', '{"projects": {"/": {"a": 1}}}'])
+def test_a_damaged_record_trusts_nothing(project: Path, book: TrustBook, tmp_path: Path, text: str) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "trust.json").write_text(text)
+    (tmp_path / "config" / "trust.json").chmod(0o600)
+    with pytest.raises(TrustError, match="damaged"):
+        book.check(project, project_tools(project))
+
+
+def test_other_projects_keep_their_trust(project: Path, book: TrustBook, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    book.grant(other, {"AGENTS.md": b"be kind"})
+    book.grant(project, project_tools(project))
+    book.revoke(project)
+    assert book.check(other, {"AGENTS.md": b"be kind"}).state == "trusted"
+    assert json.loads((tmp_path / "config" / "trust.json").read_text())["version"] == 1

@@ -1,0 +1,241 @@
+"""Every tool that could be offered, listed before it is loaded, and loaded only when it is chosen.
+
+A broken plugin costs one warning that names it. An untrusted project's tools are listed, never run.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import stat
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from tools.builtin import BUILT_IN
+from tools.definition import Tool
+from tools.manifest import Manifest, ManifestError, read_manifests
+from tools.plugins import (
+    PluginError,
+    entry_point_source,
+    installed,
+    load_builtin,
+    load_entry_point,
+    load_source,
+)
+from tools.trust import Trust, TrustBook, TrustError, project_tools, read_plain
+
+
+class UnknownToolError(LookupError):
+    """No tool has such a name; the text offers those that are near."""
+
+
+@dataclass
+class _Source:
+    """Tools that are loaded together, at most once."""
+
+    load: Callable[[], Mapping[str, Tool]]
+    tools: Mapping[str, Tool] | None = None
+
+
+@dataclass(frozen=True)
+class _Entry:
+    manifest: Manifest
+    source: _Source
+
+
+class ToolRegistry:
+    """The tools of one program: built-in, single files, the user's folder, a trusted project, plugins.
+
+    `files` are the FILE values of `--tools`. `project` counts only as far as `trust` says; without a
+    trust book it is never trusted. Of two tools with one name the first counts, in that order.
+    """
+
+    def __init__(
+        self,
+        *,
+        files: Sequence[Path] = (),
+        user_folder: Path | None = None,
+        project: Path | None = None,
+        trust: TrustBook | None = None,
+        plugins: bool = True,
+    ) -> None:
+        self.warnings: list[str] = []
+        """One line for each thing that is broken or left out."""
+        self.untrusted: tuple[Manifest, ...] = ()
+        """What the project would offer if it were trusted."""
+        self.trust = Trust("trusted")
+        """How far the project's tool files are trusted."""
+        self._entries: dict[str, _Entry] = {}
+        for manifest in BUILT_IN:
+            self._enter(manifest, _Source(lambda one=manifest: {one.name: load_builtin(one)}))
+        for path in files:
+            self._take_file(path)
+        if user_folder is not None:
+            self._take_folder(user_folder)
+        if project is not None:
+            self._take_project(project, trust)
+        if plugins:
+            self._take_plugins()
+
+    def manifests(self) -> tuple[Manifest, ...]:
+        """All tools that could be loaded, without loading them."""
+        return tuple(entry.manifest for entry in self._entries.values())
+
+    def select(self, patterns: Iterable[str]) -> tuple[str, ...]:
+        """The names that patterns choose, several to a text with commas: `read_*,now`.
+
+        Raises UnknownToolError for one that chooses nothing.
+        """
+        chosen: dict[str, None] = {}
+        for pattern in (part.strip() for text in patterns for part in text.split(",")):
+            if not pattern:
+                continue
+            found = [name for name in self._entries if fnmatchcase(name, pattern)]
+            if not found:
+                raise UnknownToolError(self._unknown(pattern))
+            chosen.update(dict.fromkeys(found))
+        return tuple(chosen)
+
+    def get(self, name: str) -> Tool:
+        """The tool of this name, loaded. Raises UnknownToolError, PluginError."""
+        entry = self._entries.get(name)
+        if entry is None:
+            raise UnknownToolError(self._unknown(name))
+        if entry.source.tools is None:
+            entry.source.tools = entry.source.load()
+        made = entry.source.tools.get(name)
+        if made is None:
+            raise PluginError(f"{entry.manifest.origin} names a tool {name} but does not make it.")
+        return made
+
+    def load(self, names: Iterable[str]) -> dict[str, Tool]:
+        """The tools of these names; each that is broken becomes a warning and is left out."""
+        found: dict[str, Tool] = {}
+        for name in names:
+            try:
+                found[name] = self.get(name)
+            except PluginError as err:
+                self._warn(str(err))
+        return found
+
+    def add(self, made: Tool) -> None:
+        """Take a tool that exists already, as an MCP server's or a caller's own."""
+        does = tuple(sorted(made.does))
+        manifest = Manifest(
+            made.name, made.description.partition("\n")[0][:200], does, made.source, made.source, made.name
+        )
+        self._enter(manifest, _Source(lambda: {made.name: made}, {made.name: made}))
+
+    # ---- where tools come from -------------------------------------------------------------
+
+    def _take_file(self, path: Path) -> None:
+        data = read_plain(Path(os.path.realpath(path)))
+        if data is None:
+            self._warn(f"The tool file {path} cannot be read.")
+            return
+        self._take_source(data, str(path), "file")
+
+    def _take_folder(self, folder: Path) -> None:
+        try:
+            paths = sorted(path for path in folder.iterdir() if path.suffix == ".py")
+        except OSError:
+            return
+        for path in paths:
+            data = read_plain(path)
+            if data is None or not _is_own(path) or not _is_own(folder):
+                self._warn(
+                    f"The tool file {path} is left out: it must be a plain file that only you can change."
+                )
+                continue
+            self._take_source(data, str(path), "user")
+
+    def _take_project(self, project: Path, trust: TrustBook | None) -> None:
+        files = project_tools(project)
+        if not files:
+            return
+        try:
+            self.trust = Trust("unknown") if trust is None else trust.check(project, files)
+        except TrustError as err:
+            self.trust = Trust("unknown")
+            self._warn(str(err))
+        if self.trust.state == "trusted":
+            for name, data in files.items():
+                self._take_source(data, str(project / name), "project")
+            return
+        listed: list[Manifest] = []
+        for name, data in files.items():
+            listed += self._manifests(data, str(project / name), "project")
+        self.untrusted = tuple(listed)
+        why = "is not trusted" if self.trust.state == "unknown" else "has changed since it was trusted"
+        self._warn(f"The tools of {project} are left out, because the project {why}.")
+
+    def _take_plugins(self) -> None:
+        for point in installed():
+            source = _Source(lambda one=point: load_entry_point(one))
+            origin = f"{point.name} ({point.value})"
+            data = entry_point_source(point)
+            found = self._manifests(data, origin, "entry point") if data is not None else ()
+            if point.attr:
+                found = tuple(one for one in found if one.attribute == point.attr)
+            if not found:
+                found = (Manifest(point.name, "", ("execute",), "entry point", origin),)
+            for manifest in found:
+                self._enter(manifest, source)
+
+    def _take_source(self, data: bytes, origin: str, kind: str) -> None:
+        source = _Source(lambda: load_source(data, origin=origin, source=kind))
+        found = self._manifests(data, origin, kind)
+        for manifest in found:
+            self._enter(manifest, source)
+
+    def _manifests(self, data: bytes, origin: str, kind: str) -> tuple[Manifest, ...]:
+        try:
+            found = read_manifests(data, source=kind, origin=origin)
+        except ManifestError as err:
+            self._warn(str(err))
+            return ()
+        if not found and kind != "entry point":
+            self._warn(f"{origin} defines no tool: decorate a function with @tool.")
+        return found
+
+    def _enter(self, manifest: Manifest, source: _Source) -> None:
+        there = self._entries.get(manifest.name)
+        if there is not None:
+            self._warn(
+                f"The tool {manifest.name} of {manifest.origin} is left out: "
+                f"{there.manifest.origin} has one of this name."
+            )
+            return
+        self._entries[manifest.name] = _Entry(manifest, source)
+
+    def _warn(self, text: str) -> None:
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+    def _unknown(self, name: str) -> str:
+        near = difflib.get_close_matches(name, self._entries, 3)
+        hint = f"Near it: {', '.join(near)}." if near else "`fireside tools list` shows all."
+        return f"There is no tool {name[:80]}. {hint}"
+
+
+def split_choices(values: Iterable[str]) -> tuple[tuple[str, ...], tuple[Path, ...]]:
+    """The values of `--tools` as name patterns and as files: what ends in .py or holds a slash."""
+    names: list[str] = []
+    files: list[Path] = []
+    for value in values:
+        if value.endswith(".py") or os.sep in value:
+            files.append(Path(value).expanduser())
+        else:
+            names += [part.strip() for part in value.split(",") if part.strip()]
+    return tuple(names), tuple(files)
+
+
+def _is_own(path: Path) -> bool:
+    """Whether nobody but this user, or the system's, can change it."""
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    return found.st_uid in (os.getuid(), 0) and not stat.S_IMODE(found.st_mode) & 0o022

@@ -1,0 +1,146 @@
+"""Which projects a person trusts: by real path, and by the content of every file that would be loaded.
+
+Trust is given by a person's answer only. A changed or new file is no longer trusted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tools.preview import show_change, visible
+from tools.private_file import PrivateFile, PrivateFileError
+
+TOOLS_FOLDER = Path(".fireside", "tools")
+
+_MOST_FILES = 100
+_MOST_BYTES = 1 << 20
+_KEPT_TEXT = 65_536
+
+
+class TrustError(Exception):
+    """The record of trusted projects cannot be read or kept; nothing is trusted then."""
+
+
+@dataclass(frozen=True)
+class Trust:
+    """How far a project is trusted with some files."""
+
+    state: Literal["trusted", "changed", "unknown"]
+    difference: str = ""
+    """What is new or changed since it was trusted, as a diff; for an unknown project the files."""
+
+
+class TrustBook:
+    """The trusted projects of one file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = PrivateFile(path)
+
+    def check(self, project: Path, files: Mapping[str, bytes]) -> Trust:
+        """Whether every one of `files` (relative name to content) was trusted as it is now.
+
+        Raises TrustError.
+        """
+        known = self._projects().get(_key(project))
+        if known is None:
+            return Trust("unknown", _difference({}, files))
+        hashes = {name: kept["sha256"] for name, kept in known.items()}
+        changed = {name: data for name, data in files.items() if hashes.get(name) != _sha(data)}
+        return Trust("changed", _difference(known, changed)) if changed else Trust("trusted")
+
+    def grant(self, project: Path, files: Mapping[str, bytes]) -> None:
+        """Trust the project with exactly these files, as the person saw them. Raises TrustError."""
+        found = {name: _kept(data) for name, data in files.items()}
+        self._change(_key(project), found)
+
+    def revoke(self, project: Path) -> None:
+        """Trust it no longer. Raises TrustError."""
+        self._change(_key(project), None)
+
+    def _change(self, key: str, files: Any) -> None:
+        try:
+            with self._file.locked():
+                projects = self._projects()
+                projects.pop(key, None)
+                if files is not None:
+                    projects[key] = files
+                self._file.write(json.dumps({"version": 1, "projects": projects}))
+        except PrivateFileError as err:
+            raise TrustError(str(err)) from err
+
+    def _projects(self) -> dict[str, dict[str, dict[str, str]]]:
+        try:
+            data = self._file.read()
+        except PrivateFileError as err:
+            raise TrustError(f"No project is trusted. {err}") from err
+        if data is None:
+            return {}
+        try:
+            projects = json.loads(data)["projects"]
+            return {str(key): _checked(files) for key, files in projects.items()}
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as err:
+            raise TrustError(f"{self._path} is damaged, so no project is trusted: move it away.") from err
+
+
+def _checked(files: Any) -> dict[str, dict[str, str]]:
+    return {str(name): {"sha256": kept["sha256"], "text": str(kept["text"])} for name, kept in files.items()}
+
+
+def project_tools(project: Path) -> dict[str, bytes]:
+    """The tool files of a project with their content, by name relative to it.
+
+    Links are left out: what they lead to could change without being seen. Nothing is run.
+    """
+    folder = Path(os.path.realpath(project)) / TOOLS_FOLDER
+    if folder.is_symlink() or folder.parent.is_symlink() or not folder.is_dir():
+        return {}
+    names = sorted(name for name in os.listdir(folder) if name.endswith(".py"))
+    found: dict[str, bytes] = {}
+    for name in names[:_MOST_FILES]:
+        data = read_plain(folder / name)
+        if data is not None:
+            found[str(TOOLS_FOLDER / name)] = data
+    return found
+
+
+def read_plain(path: Path) -> bytes | None:
+    """The content of a regular file of at most 1 MB that is no link; else None."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return None
+        data = file.read(_MOST_BYTES + 1)
+    return data if len(data) <= _MOST_BYTES else None
+
+
+def _key(project: Path) -> str:
+    return os.path.realpath(project)
+
+
+def _sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _kept(data: bytes) -> dict[str, str]:
+    text = data.decode("utf-8", "replace") if len(data) <= _KEPT_TEXT else ""
+    return {"sha256": _sha(data), "text": text}
+
+
+def _difference(known: Mapping[str, Mapping[str, str]], files: Mapping[str, bytes]) -> str:
+    parts: list[str] = []
+    for name, data in sorted(files.items()):
+        old = known.get(name)
+        before = None if old is None else old.get("text", "").encode()
+        parts.append(show_change(visible(name), before, data))
+    return "\n".join(parts)
