@@ -298,7 +298,7 @@ def _walk(
     roots = [
         name
         for name, node in mapping.items()
-        if isinstance(node, dict) and cast(Json, node).get("parent") not in mapping
+        if isinstance(node, dict) and str(cast(Json, node).get("parent")) not in mapping
     ]
     last: dict[str, str | None] = {}
     todo: list[tuple[str, str | None]] = [(name, None) for name in reversed(roots)]
