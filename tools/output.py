@@ -78,8 +78,8 @@ class Capture:
     """
 
     def __init__(self, limit_bytes: int, *, folder: Path | None = None, kept_bytes: int = 64 << 20) -> None:
-        self._limit = max(limit_bytes, _LEAST_BYTES)
-        self._half = (self._limit - _MARKER_BYTES) // 2
+        self.limit_bytes = max(limit_bytes, _LEAST_BYTES)
+        self._half = (self.limit_bytes - _MARKER_BYTES) // 2
         self._folder = folder
         self._kept_bytes = kept_bytes
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -103,7 +103,7 @@ class Capture:
         self._remember(self._decoder.decode(b"", final=True).encode())
         if self._file is not None:
             self._file.close()
-        if self._text_bytes <= self._limit:
+        if self._text_bytes <= self.limit_bytes:
             return Captured(self._text.decode(), self.size_bytes, None)
         head = self._text[: self._half].decode("utf-8", "ignore")
         tail = self._tail[-self._half :].decode("utf-8", "ignore")
@@ -114,7 +114,7 @@ class Capture:
 
     def fresh(self) -> Capture:
         """An empty one with the same limits."""
-        return Capture(self._limit, folder=self._folder, kept_bytes=self._kept_bytes)
+        return Capture(self.limit_bytes, folder=self._folder, kept_bytes=self._kept_bytes)
 
     def discard(self) -> None:
         """Close and remove what was kept."""
@@ -126,7 +126,7 @@ class Capture:
 
     def _remember(self, data: bytes) -> None:
         self._text_bytes += len(data)
-        room = self._limit - len(self._text)
+        room = self.limit_bytes - len(self._text)
         if room > 0:
             self._text += data[:room]
         self._tail += data
@@ -140,7 +140,7 @@ class Capture:
             return
         if self._raw is not None:
             self._raw += data
-            if self.size_bytes <= self._limit:
+            if self.size_bytes <= self.limit_bytes:
                 return
             data, before, self._raw = bytes(self._raw), 0, None
             self._open(self._folder)

@@ -79,6 +79,9 @@ async def run_process(
     run = _Run(process, capture, limits.kept_bytes, on_output)
     try:
         end = await run.until(limits.time_s, cancellation)
+    except BaseException:
+        capture.discard()
+        raise
     finally:
         await asyncio.shield(run.end())
     return Ended(capture.finish(), end, process.returncode if end == "exited" else None)

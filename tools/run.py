@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from tools.context import Cancellation, Cancelled, ToolContext, call_digest
 from tools.definition import Tool, ToolError, context_parameter
-from tools.output import Capture, Captured, clean_text, describe_error, text_of
+from tools.output import Capture, Captured, cap_middle, clean_text, describe_error, text_of
 from tools.schema import ArgumentsError
 
 Status = Literal["done", "failed", "timed_out", "cancelled", "refused"]
@@ -54,7 +54,11 @@ async def run(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) ->
     if not _is_granted(tool, arguments, context):
         return ToolResult("Refused: nobody approved this call.", "refused")
     call = _Call(tool, arguments, context, capture)
-    status, value = await call.finish()
+    try:
+        status, value = await call.finish()
+    except BaseException:
+        capture.discard()
+        raise
     captured, status = _captured(status, value, capture)
     return ToolResult(
         captured.text,
@@ -75,7 +79,8 @@ def _is_granted(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) 
 def _captured(status: Status, value: object, capture: Capture) -> tuple[Captured, Status]:
     """The output: what was returned, else what was streamed, with a last line for a bad end."""
     if isinstance(value, Captured) and status == "done":
-        return value, status
+        capture.discard()
+        return replace(value, text=cap_middle(value.text, capture.limit_bytes)), status
     if status == "done" and value is not None:
         capture.discard()
         whole = capture.fresh()

@@ -17,7 +17,8 @@ from pathlib import Path
 from tools.workspace import Workspace
 
 _TRIAL_S = 5.0
-_COVERED = ("/tmp", "/var/tmp", "/run")
+_COVERED = ("/tmp", "/var/tmp", "/run", "/var/run")
+_SYSTEM = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
 _READ_ONLY = (".fireside", ".vscode", ".envrc", ".git/hooks", ".git/config", ".github", ".husky")
 
 
@@ -41,13 +42,13 @@ class Sandbox:
         options = [self.bwrap, "--die-with-parent", "--new-session", "--unshare-all"]
         if network:
             options.append("--share-net")
-        options += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-        return [*options, *_mounts(space, network=network), "--chdir", str(space.root), "--", *command]
+        options += [*_SYSTEM, *_mounts(space, network=network), "--setenv", "TMPDIR", "/tmp"]
+        return [*options, "--chdir", str(space.root), "--", *command]
 
 
 def _mounts(space: Workspace, *, network: bool) -> Iterator[str]:
-    home = Path(os.path.realpath(Path.home()))
     covered = [Path(path) for path in _COVERED if Path(path).is_dir() and not Path(path).is_symlink()]
+    home = Path(os.path.realpath(os.path.expanduser("~")))
     if home.is_dir() and home != Path("/"):
         covered.append(home)
     for path in covered:
@@ -86,7 +87,8 @@ def find_sandbox() -> Sandbox:
         return Sandbox(None)
     try:
         trial = subprocess.run(
-            [program, "--ro-bind", "/", "/", "true"],
+            # All that a real call needs: some containers let it start but not mount.
+            [program, "--unshare-all", *_SYSTEM, "--tmpfs", "/tmp", "true"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_TRIAL_S,

@@ -29,7 +29,8 @@ _INTERPRETERS = frozenset(
     "watch strace ltrace gdb lldb script setsid flock stdbuf eval exec source . command builtin trap "
     "alias unalias export declare typeset set shopt enable bind complete npx npm pnpm pnpx yarn bunx "
     "uv uvx pipx pip poetry pdm hatch conda mamba nix make gmake just docker podman kubectl "
-    "systemd-run at batch crontab tar zip git-shell m4 sqlite sqlite3 psql mysql bc dc cmake ninja".split()
+    "systemd-run at batch crontab tar zip git-shell m4 sqlite sqlite3 psql mysql bc dc cmake ninja "
+    "cd pushd popd".split()
 )
 _PLAIN_PREFIXES = frozenset(
     (

@@ -78,8 +78,26 @@ async def _fetch(url: str, listed: Sequence[str]) -> _Page:
                     await response.aclose()
             except (httpx.HTTPError, httpx.InvalidURL) as err:
                 raise ToolError(f"{url[:200]} cannot be read: {type(err).__name__}: {err}.") from err
-            url = urljoin(url, target)
+            url = _next(url, target)
     raise ToolError(f"It redirects more than {_MOST_REDIRECTS} times.")
+
+
+def _next(url: str, target: str) -> str:
+    """Where a redirect leads, if it stays on the site that was approved; else ToolError says where."""
+    following = urljoin(url, target)
+    try:
+        here, there = urlsplit(url), urlsplit(following)
+        same = _site(here.hostname) == _site(there.hostname) and there.port in (here.port, None)
+    except ValueError as err:
+        raise ToolError(f"It redirects to what is no web address: {target[:200]!r}.") from err
+    if not same or (here.scheme, there.scheme) == ("https", "http"):
+        # An open redirect of an allowed site must not carry anything to another.
+        raise ToolError(f"It redirects to {following[:500]}; read that address if you want it.")
+    return following
+
+
+def _site(host: str | None) -> str:
+    return (host or "").removeprefix("www.")
 
 
 async def _request(client: httpx.AsyncClient, url: str, listed: Sequence[str]) -> httpx.Request:

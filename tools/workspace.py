@@ -9,6 +9,7 @@ import os
 import secrets
 import stat
 import unicodedata
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -203,7 +204,8 @@ def _step(folder: int, name: str, *, create: bool) -> int:
             try:
                 return os.open(name, _FOLDER, dir_fd=folder)
             except FileNotFoundError:
-                os.mkdir(name, dir_fd=folder)
+                with suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=folder)
         return os.open(name, _FOLDER, dir_fd=folder)
     finally:
         os.close(folder)

@@ -42,6 +42,7 @@ PAGES: dict[str, tuple[int, dict[str, str], bytes]] = {
     "/to-metadata": (302, {"Location": "http://169.254.169.254/latest/meta-data/"}, b""),
     "/to-file": (302, {"Location": "file:///etc/passwd"}, b""),
     "/to-other-port": (302, {"Location": "http://127.0.0.1:1/"}, b""),
+    "/to-nothing": (302, {"Location": "http://[::1/"}, b""),
     "/loop": (302, {"Location": "/loop"}, b""),
 }
 
@@ -116,9 +117,10 @@ async def test_other_texts_come_as_they_are(
         ("/bomb", "larger than 5 MB when unpacked"),
         ("/brotli", "not asked for: br"),
         ("/loop", "more than 5 times"),
-        ("/to-metadata", "169.254.169.254, which is not on the public network"),
-        ("/to-other-port", "not on the public network"),
-        ("/to-file", "Only full http and https"),
+        ("/to-metadata", "redirects to http://169.254.169.254/latest/meta-data/; read that address"),
+        ("/to-other-port", "redirects to http://127.0.0.1:1/"),
+        ("/to-file", "redirects to file:///etc/passwd"),
+        ("/to-nothing", "cannot be read"),
     ],
 )
 async def test_what_is_refused(use: Use, server: Server, listed: ToolContext, path: str, said: str) -> None:
@@ -189,6 +191,21 @@ async def test_a_name_is_resolved_once_and_pinned(
     assert result.text == '{"a": 1}'
     assert asked.count("site.example") == 1
     assert server.seen == [("/json", f"site.example:{server.server_port}")]
+
+
+async def test_every_redirect_is_resolved_and_checked_anew(
+    use: Use, server: Server, listed: ToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter(["127.0.0.1", "169.254.169.254"])
+    real = socket.getaddrinfo
+
+    def lookup(host: Any, port: Any, *rest: Any, **options: Any) -> Any:
+        return real(next(answers) if host == "site.example" else host, port, *rest, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    result = await use(fetch_page, listed, url=at(server, "/moved", "site.example"))
+    assert "169.254.169.254, which is not on the public network" in result.text
+    assert [path for path, _ in server.seen] == ["/moved"]
 
 
 async def test_a_name_with_one_private_address_is_refused(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
