@@ -153,6 +153,8 @@ class Pipeline:
                     over = True
                     if not isinstance(output, Ended):
                         self.engine.cancel(request.id)
+                if over and isinstance(output, Ended) and output.error and request.n > 1:
+                    self.engine.cancel(request.id)  # Its other replies have nobody to go to.
                 # Whoever heard the end may have asked again with the same request meanwhile.
                 if over and self._replies.get(request.id) is reply:
                     del self._replies[request.id]

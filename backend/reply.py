@@ -242,7 +242,7 @@ class Reply:
         if ended.reply == 0:
             if ended.end_token is not None and self._ids:
                 self._ids.pop()  # The end token is no part of the text, and its cell was never filled.
-            self._is_whole = ended.stop_match is None and ended.finish in ("stop", "length")
+            self._is_whole = not ended.is_cut and ended.finish in ("stop", "length")
             outcome = pieces[-1]
             text = outcome.text if isinstance(outcome, ChatOutcome) else None
             self._observe(StageEvent("decode", self.id, ended.new_tokens, ended.decode_s))

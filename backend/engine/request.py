@@ -84,6 +84,8 @@ class Ended:
     decode_s: float
     time_to_first_token_s: float
     stop_match: str | None = None
+    is_cut: bool = False
+    """Whether the text ends before a stop string whose tokens are among the ids."""
     end_token: int | None = None
     """The token that ended the reply; the last of its ids."""
     seed: int = 0

@@ -15,13 +15,18 @@ from backend.types import GenerationConfig, TokenLogprob
 
 DRY_BREAKERS = ("\n", ":", '"', "*")
 """Texts a repetition is not followed across; llama.cpp's own defaults."""
+_HUGE = 1e6
+"""As good as infinite for a logit. Infinities would make the probabilities not a number, and
+llama.cpp then draws the vocabulary's last token."""
+_GREEDY_BELOW = 1e-6
+"""Temperatures under this are greedy; dividing by them overflows."""
 
 
 def looks_back(config: GenerationConfig, max_seq: int) -> int:
     """How many of the latest tokens this config's penalties consider."""
     penalized = (config.repeat_penalty or 1.0) != 1.0 or config.frequency_penalty or config.presence_penalty
     reach = 64 if config.repeat_last_n is None else config.repeat_last_n
-    reach = (max_seq if reach < 0 else reach) if penalized else 0
+    reach = (max_seq if reach < 0 else min(reach, max_seq)) if penalized else 0
     return max_seq if config.dry_multiplier else reach
 
 
@@ -29,18 +34,19 @@ def build_chain(model: Model, config: GenerationConfig, seed: int, max_seq: int)
     """The chain in llama.cpp's order: bias, penalties, DRY, top-n-sigma, top-k first of the filters,
     typical, top-p, min-p, XTC, temperature, draw. A filter that is off costs nothing: it is not there."""
     chain = SamplerChain()
-    bias = dict(config.logit_bias or {})
+    bias = {token: min(amount, _HUGE) for token, amount in (config.logit_bias or {}).items()}
     if config.ignore_eos:
         bias |= {token: float("-inf") for token in eog_tokens(model)}
     if bias:
         chain.add(native.logit_bias_sampler(model.n_vocab, bias))
     _add_penalties(chain, model, config, max_seq)
-    temperature = 1.0 if config.temperature is None else config.temperature
-    if temperature == 0 and not config.dynatemp_range:
+    temperature = 1.0 if config.temperature is None else _bounded(config.temperature)
+    if temperature < _GREEDY_BELOW and not config.dynatemp_range:
         chain.add(C.llama_sampler_init_greedy())
     elif config.mirostat:
         chain.add(C.llama_sampler_init_temp(temperature))
-        tau, eta = config.mirostat_tau or 5.0, config.mirostat_eta or 0.1
+        tau = 5.0 if config.mirostat_tau is None else _bounded(config.mirostat_tau)
+        eta = 0.1 if config.mirostat_eta is None else _bounded(config.mirostat_eta)
         if config.mirostat == 1:
             chain.add(C.llama_sampler_init_mirostat(model.n_vocab, seed, tau, eta, 100))
         else:
@@ -48,7 +54,7 @@ def build_chain(model: Model, config: GenerationConfig, seed: int, max_seq: int)
     else:
         _add_filters(chain, config, seed)
         if config.dynatemp_range:
-            chain.add(C.llama_sampler_init_temp_ext(temperature, config.dynatemp_range, 1.0))
+            chain.add(C.llama_sampler_init_temp_ext(temperature, _bounded(config.dynatemp_range), 1.0))
         else:
             chain.add(C.llama_sampler_init_temp(temperature))
         chain.add(C.llama_sampler_init_dist(seed))
@@ -88,12 +94,17 @@ def make_sampler(model: Model, request: EngineRequest, seed: int, max_seq: int) 
     return ConstrainedSampler(model, request, seed, max_seq)
 
 
+def _bounded(value: float) -> float:
+    return max(-_HUGE, min(value, _HUGE))
+
+
 def _add_penalties(chain: SamplerChain, model: Model, config: GenerationConfig, max_seq: int) -> None:
-    repeat = 1.0 if config.repeat_penalty is None else config.repeat_penalty
-    frequency, presence = config.frequency_penalty or 0.0, config.presence_penalty or 0.0
+    repeat = 1.0 if config.repeat_penalty is None else _bounded(config.repeat_penalty)
+    frequency, presence = _bounded(config.frequency_penalty or 0.0), _bounded(config.presence_penalty or 0.0)
     last = 64 if config.repeat_last_n is None else config.repeat_last_n
     if repeat != 1.0 or frequency or presence:
-        last = max_seq if last < 0 else last
+        # llama.cpp takes room for as many tokens as it is told of, 8 GB at the most.
+        last = max_seq if last < 0 else min(last, max_seq)
         chain.add(C.llama_sampler_init_penalties(model.n_vocab, last, repeat, frequency, presence))
     if config.dry_multiplier:
         base = 1.75 if config.dry_base is None else config.dry_base

@@ -360,7 +360,8 @@ class Scheduler:
             "The cache shared by all replies is full, so this reply was ended.",
             remedy="Run fewer replies at once, or load the model with a larger context.",
         )
-        self._end(self.running[-1], "error", error)
+        newest = next((s for s in reversed(self.running) if s.is_background), self.running[-1])
+        self._end(newest, "error", error)
 
     def _fits(self, sequence: Sequence) -> bool:
         """In a unified cache, whether this reply's worst case fits beside the running ones'."""

@@ -159,6 +159,7 @@ class Sequence:
             time_to_first_token_s=first - submitted,
             end_token=self._end_token,
             stop_match=None if match in self.request.role_stops else match,
+            is_cut=match is not None,
             seed=self.seed,
             error=error,
         )

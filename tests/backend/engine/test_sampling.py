@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from backend import native
 from backend.engine.sampling import Sampler, eog_tokens, looks_back
 from backend.native import Batch, Context, ContextParams
 from backend.types import GenerationConfig
@@ -262,6 +263,51 @@ class TestLogitBias:
         assert len(likely) == 3
         drawn = bed.drawn(count=30, temperature=2.0, logit_bias=likely, ignore_eos=True)
         assert not drawn & set(likely)
+
+
+class TestExtremes:
+    """Values that are allowed and cannot be computed with: the reply is still one of the model's."""
+
+    def test_infinite_bias_forces_a_token(self, bed: Bed) -> None:
+        worst = bed.ranked[-1]
+        assert worst != bed.model.n_vocab - 1
+        for temperature in (0.0, 0.8):
+            assert bed.drawn(count=9, temperature=temperature, logit_bias={worst: math.inf}) == {worst}
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"temperature": math.inf, "logit_bias": {3: -math.inf}},
+            {"temperature": 1.0, "dynatemp_range": math.inf, "logit_bias": {3: -math.inf}},
+            {"frequency_penalty": -math.inf},
+            {"presence_penalty": -math.inf},
+            {"frequency_penalty": -1e300, "presence_penalty": 1e300},
+            {"repeat_penalty": math.inf, "repeat_last_n": -1},
+            {"mirostat": 2, "mirostat_eta": math.inf},
+        ],
+        ids=str,
+    )
+    def test_draws_never_collapse_to_the_last_token(self, bed: Bed, fields: dict) -> None:
+        assert bed.drawn(count=30, **{"temperature": 3.0, **fields}) != {bed.model.n_vocab - 1}
+
+    def test_the_smallest_temperature_is_greedy(self, bed: Bed) -> None:
+        assert bed.drawn(count=9, temperature=1e-45) == {bed.ranked[0]}
+
+    def test_penalties_never_look_back_further_than_the_window(self, repeating: Bed) -> None:
+        """llama.cpp takes room for every token it is told to look back on: 8 GB at this value."""
+        assert looks_back(GenerationConfig(repeat_penalty=2.0, repeat_last_n=2**31 - 1), MAX_SEQ) == MAX_SEQ
+        told: list[int] = []
+        real = native.C.llama_sampler_init_penalties
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                native.C, "llama_sampler_init_penalties", lambda *args: (told.append(args[1]), real(*args))[1]
+            )
+            repeating.draw(temperature=0.0, repeat_penalty=2.0, repeat_last_n=2**31 - 1)
+        assert told == [MAX_SEQ]
+
+    def test_a_mirostat_target_of_zero_is_not_missing(self, tiny_llama: Path) -> None:
+        fields = {"temperature": 1.5, "mirostat": 2, "mirostat_tau": 0.0, "mirostat_eta": 0.0}
+        assert reply(tiny_llama, seed=3, **fields) == reply(tiny_llama, temperature=0.0)
 
 
 class TestLogprobs:

@@ -60,6 +60,7 @@ class TestEnds:
     def test_a_role_stop_ends_it_like_an_end_token(self, tiny_llama: Path, model: Model) -> None:
         reply = force(tiny_llama, ids(model, "hi\nuser: you"), role_stops=("\nuser:",))
         assert (reply.text, reply.ended.finish, reply.ended.stop_match) == ("hi", "stop", None)
+        assert reply.ended.is_cut
 
     def test_what_is_held_for_a_stop_string_comes_out_at_the_end(
         self, tiny_llama: Path, model: Model
