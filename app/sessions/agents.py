@@ -67,7 +67,7 @@ def agent_from_wire(data: Mapping[str, Any]) -> Agent:
         raise InvalidInputError("An agent's configuration needs a name.")
     instructions = data.get("instructions", data.get("prompt", ""))
     model = data.get("model")
-    tools: Any = data.get("tools") or []
+    tools: Any = [] if data.get("tools") is None else data["tools"]
     if not isinstance(instructions, str) or not isinstance(model, str | None):
         raise InvalidInputError("An agent's instructions and model should be texts.")
     if not isinstance(tools, list) or not all(isinstance(entry, dict) for entry in cast("list[Any]", tools)):

@@ -52,6 +52,8 @@ class Calls:
 
     async def run(self, calls: Sequence[FunctionCall]) -> None:
         """Run all calls and store their results; a stopped turn gets "cancelled" for what is open."""
+        if not calls:
+            return
         tasks = {asyncio.create_task(self._one(call), name=f"call {call.name}"): call for call in calls}
         stopping = asyncio.create_task(self._turn.stopped.wait())
         waiting = set(tasks)
@@ -174,6 +176,8 @@ class Calls:
         )
         turn.items[_place(turn.items, call)] = done
         await turn.append([output], settled=[done])
+        if turn.interrupted:
+            return
         turn.publish(OutputItemDoneEvent(item=done))
         turn.publish(OutputItemDoneEvent(item=output))
 

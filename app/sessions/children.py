@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from app.sessions.errors import ConflictError
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 MAX_DEPTH = 2
 MAX_AT_ONCE = 4
 PREVIEW_CHARS = 150
-BUSY_STATUSES = ("running", "launching", "waiting")
 
 
 class Opener(Protocol):
@@ -37,7 +36,11 @@ class Children:
 
     def working(self, session_id: str) -> bool:
         """Whether a child of a session is busy."""
-        return any(child.busy for child in self._of.get(session_id, ()))
+        return any(child.busy for child in self.of(session_id))
+
+    def of(self, session_id: str) -> Sequence[LiveSession]:
+        """The children of a session that were started since this process began."""
+        return self._of.get(session_id, ())
 
     def add(self, parent: LiveSession, child: LiveSession) -> None:
         """Remember a child and tell the parent's subscribers."""
@@ -77,7 +80,7 @@ class Children:
         What it may do is never more than what its parent may; `time_s` and `max_rounds` bound it.
         """
         assert self.opener is not None
-        if sum(child.busy for child in self._of.get(live.id, ())) >= MAX_AT_ONCE:
+        if sum(child.busy for child in self.of(live.id)) >= MAX_AT_ONCE:
             raise ConflictError(f"At most {MAX_AT_ONCE} sub-agents run at once.")
         settings = live.settings
         offered = live.services.toolbox.offered(settings.tools, settings.approve)

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from app.sessions.errors import ServerError, wrapped
+from app.sessions.errors import FiresideError, ServerError, wrapped
 from backend.chat_engine import ChatEngine, LoadSpec
 from backend.types import BackendError, ChatCard
 
@@ -63,10 +63,13 @@ class EngineDesk:
     ) -> AsyncGenerator[ChatEngine]:
         """The engine with `model` loaded (None: the default). Raises FiresideError.
 
-        `go_on` is asked while a model loads; False gives the load up.
+        `go_on` is asked while a model loads and, after `wake`, while others have to finish; False
+        gives up.
         """
         async with self._changed:
             while not self._fits(model):
+                if not go_on():
+                    raise FiresideError("It was stopped before its model was ready.", code="cancelled")
                 if self._users == 0 and not self._loading:
                     spec = LoadSpec(model or self._default, self._spec.options)
                     await self._load(spec, on_load, go_on)
@@ -79,6 +82,11 @@ class EngineDesk:
             async with self._changed:
                 self._users -= 1
                 self._changed.notify_all()
+
+    async def wake(self) -> None:
+        """Let those that wait look again whether they still want to."""
+        async with self._changed:
+            self._changed.notify_all()
 
     async def load(self, source: str | None, options: Mapping[str, Any], on_load: OnLoad) -> ChatCard:
         """Load a model for everybody; waits until no turn runs."""

@@ -60,7 +60,8 @@ class Subscription:
                 raise StopAsyncIteration
             self._arrived.clear()
             try:
-                await asyncio.wait_for(self._arrived.wait(), self._heartbeat_s)
+                async with asyncio.timeout(self._heartbeat_s):
+                    await self._arrived.wait()
             except TimeoutError:
                 return SessionHeartbeatEvent()
         return self._events.popleft()

@@ -70,6 +70,7 @@ class LiveSession:
         self.useless_compactions = 0
         self.closed = False
         self._owned = False
+        self._known: tuple[str | None, list[Item]] = (None, [])
 
     @property
     def id(self) -> str:
@@ -145,8 +146,6 @@ class LiveSession:
     async def post(self, message: Message) -> Message:
         """Take a person's message: it starts a turn, or waits for the running one. Durable on return."""
         async with self.writing():
-            if self.record.settings.get("closed"):
-                raise ConflictError("This sub-agent's session is closed; it takes no more messages.")
             if self.busy:
                 await self.update(Change(enqueue=[message]))
                 self.queue.append(message)
@@ -163,8 +162,10 @@ class LiveSession:
         title = title_of(inputs[0]) if self.record.title is None and inputs else ""
         if title:
             fields["title"] = title
-        change = Change(items=inputs, parent=self.record.leaf_id, dequeue=dequeue, fields=fields)
-        await self.update(change)
+        leaf, (tip, items) = self.record.leaf_id, self._known
+        await self.update(Change(items=inputs, parent=leaf, dequeue=dequeue, fields=fields))
+        if tip == leaf:
+            self._known = (self.record.leaf_id, [*items, *inputs])
         self.publish(SessionStatusEvent(conversation_id=self.id, status="running", response_id=response_id))
         self.publish_consumed(inputs, response_id)
         if dequeue:
@@ -184,7 +185,8 @@ class LiveSession:
         """Answer what stands at `tip`."""
         from app.sessions.turn import Turn
 
-        items = await self.services.store.branch(tip)
+        # The branch of the last turn is known; a long one takes a moment to read.
+        items = self._known[1] if tip == self._known[0] else await self.services.store.branch(tip)
         turn = Turn(self, response_id, tip, items, continued=continued, compacts=compacts)
         self.turns[response_id] = turn
         turn.start()
@@ -225,6 +227,7 @@ class LiveSession:
         """After a turn's terminal event: answer what waits, or come to rest."""
         async with self.gate:
             self.turns.pop(turn.response_id, None)
+            self._known = (turn.tip, turn.items)
             if self.turns:
                 return
             if self.queue and not self.closed:
@@ -251,6 +254,14 @@ class LiveSession:
                 await self.services.store.requeue(self.id, content)
                 self.queue[place] = content
             self.publish_queue()
+
+    def pending_with_children(self) -> list[Json]:
+        """The open questions of this session and of those below it, with their whole payloads."""
+        found = self.elicitations.pending
+        for child in self.services.children.of(self.id):
+            for event in child.pending_with_children():
+                found.append({**event, "params": {"target_session_id": child.id, **event["params"]}})
+        return found
 
     def give_client_result(self, call_id: str, output: str) -> None:
         """The result of a call that the client ran. InvalidInputError where nobody waits for it."""

@@ -168,7 +168,7 @@ class SessionManager(TreeOperations, LibraryOperations):
             parent_session_id=record.parent_id,
             workspace=settings.get("workspace") or self._services.defaults.workspace,
             draft=record.draft,
-            pending_elicitations=tuple(live.elicitations.pending) if live else (),
+            pending_elicitations=tuple(live.pending_with_children()) if live else (),
             pending_inputs=tuple(item.to_wire() for item in await self.store.queued(session_id)),
         )
 

@@ -44,9 +44,12 @@ async def recover(store: Store) -> list[str]:
 
 async def recover_session(store: Store, record: SessionRecord) -> None:
     """Repair one session, whose lock must be held."""
-    for writing in await store.writings(record.id):
+    writings = await store.writings(record.id)
+    for writing in writings:
         await _keep_writing(store, record, writing)
         record = await store.session(record.id, deleted=True)
+    if not writings and record.status not in UNFINISHED:
+        return
     nodes = await store.tree(record.id)
     for leaf, calls in _open_calls(nodes):
         change = Change(

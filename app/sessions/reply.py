@@ -173,15 +173,15 @@ class _Draft:
         await turn.append(items, durable=durable, written=[turn.response_id], fields=fields)
         if outcome is not None and not interrupted:
             turn.begin_response()
+        calls = [item for item in items if isinstance(item, FunctionCall)]
         if turn.interrupted:
-            return Reply((), "cancelled")
+            return Reply(calls, "cancelled")
         for item in items:
             # A call for the client is told when somebody waits for its result.
             if item.status != "action_required":
                 turn.publish(OutputItemDoneEvent(item=item))
         if outcome is not None:
             self._report(outcome)
-        calls = [item for item in items if isinstance(item, FunctionCall)]
         return Reply(calls, "error" if outcome is None else outcome.finish)
 
     def _items(self, interrupted: bool) -> list[Item]:

@@ -75,7 +75,6 @@ class Ack:
 
     queued: bool
     item_id: str | None = None
-    response_id: str | None = None
 
 
 def summary_of(record: SessionRecord, pending: int) -> SessionSummary:

@@ -161,10 +161,11 @@ class TreeOperations(Workplace):
             title=title or record.title,
             labels=record.labels,
             settings=record.settings,
+            # A copy of a chat that runs may end in open calls, which recovery closes.
+            status="running",
         )
         names = await self.files.copy(record.id, copy.id)
         await self.store.add_session(copy, [_renamed(item, names) for item in _copies(path)])
-        # A copy of a chat that runs, here or elsewhere, may end in open calls.
         live = await self.live(copy.id)
         async with live.writing():
             return copy.id

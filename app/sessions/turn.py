@@ -77,6 +77,7 @@ class Turn:
         self.response = Response(id=response_id, model=self.settings.agent.name)
         self.stopped = asyncio.Event()
         self._engine: ChatEngine | None = None
+        self._waking: asyncio.Task[None] | None = None
         self._created = False
         self._queued = False
 
@@ -98,6 +99,8 @@ class Turn:
         if self._engine is not None and self.request_id is not None:
             self._engine.cancel(self.request_id)
         self.live.elicitations.cancel_all()
+        if self._engine is None:
+            self._waking = asyncio.create_task(self.live.services.desk.wake())
         # An engine that does not end by being asked is left.
         asyncio.get_running_loop().call_later(STOP_GRACE_S, self._insist)
 
@@ -157,7 +160,7 @@ class Turn:
         except Exception as err:
             logger.exception("a turn failed for an unknown reason")
             end = self._failed(ServerError(f"The turn failed: {type(err).__name__}: {err}"))
-        if self.interrupted and end.status != "failed":
+        if self.interrupted:
             end = End("cancelled")
         try:
             await self._finish(end)
@@ -182,11 +185,10 @@ class Turn:
                 request = await Context(self, engine).request()
                 reply = await write_reply(self, engine, request)
                 self.continued = None
-                if self.interrupted:
-                    return End("cancelled")
+                # Also for a turn that was stopped meanwhile: what was stored needs its results.
+                await Calls(self).run(reply.calls)
                 if not reply.calls:
                     return self._ended(reply.finish)
-                await Calls(self).run(reply.calls)
                 if self.interrupted:
                     return End("cancelled")
                 await live.take_queue(self)

@@ -339,6 +339,23 @@ def replace_room(chat: Room, session_id: str) -> Room:
     return Room(chat.manager, chat.engine, session_id)
 
 
+async def test_a_turn_that_waits_for_another_model_can_be_stopped(room: MakeRoom) -> None:
+    chat = await room(["a", Pause(until=asyncio.Event())])
+    other = replace_room(chat, (await chat.manager.create()).id)
+    await chat.manager.set_model_override(other.session_id, "bigger")
+    async with (
+        listening(chat.manager, chat.session_id) as first,
+        listening(chat.manager, other.session_id) as second,
+    ):
+        await chat.post("one")
+        await first.kind(OutputTextDeltaEvent)
+        await other.post("two")
+        await second.until(lambda event: event.type == "response.queued")
+        await chat.manager.interrupt(other.session_id)
+        await second.status("idle")
+    assert chat.engine.card.model_id == "scripted"
+
+
 async def test_plan_offers_reading_tools_only_and_says_so(room: MakeRoom) -> None:
     tools = [EchoTool("look", effect="read"), EchoTool("change", effect="write")]
     chat = await room(["a"], tools=tools, approve="plan")

@@ -260,6 +260,23 @@ async def test_2_5_calls_that_were_open_get_a_result(room: MakeRoom) -> None:
     assert [turn["role"] for turn in chat.sent[1]] == ["user", "assistant", "tool", "tool", "user"]
 
 
+async def test_2_5_calls_that_were_stored_as_the_interrupt_came_get_results_too(room: MakeRoom) -> None:
+    tool = EchoTool()
+    chat = await room([call(), call(call_id="c2")], ["next"], tools=[tool])
+    store, live = chat.manager.store, await chat.manager.live(chat.session_id)
+    apply = store.apply
+
+    async def interrupting(session_id: str, change: Any, **more: Any) -> None:
+        await apply(session_id, change, **more)
+        if any(isinstance(item, FunctionCall) for item in change.items):
+            live.interrupt()
+
+    store.apply = interrupting  # type: ignore[method-assign]
+    items = await chat.say()
+    pairing(items)
+    assert len(items) == 5 and tool.calls == []
+
+
 async def test_2_5_an_interrupt_of_a_resting_session_is_harmless(room: MakeRoom) -> None:
     chat = await room(["hi"])
     await chat.manager.interrupt(chat.session_id)

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from app.sessions.events import SessionPrefillEvent, SessionUsageEvent
+from app.sessions.items import Message
+from app.sessions.manager import SessionManager
+from app.sessions.store import Store
+from backend.local import InProcessEngine
+from tests.app.sessions.conftest import listening
+
+pytestmark = [pytest.mark.model, pytest.mark.timeout(120)]
+
+
+async def test_chats_decode_together_and_are_stored(tiny_llama: Path, tmp_path: Path) -> None:
+    async with SessionManager(model=str(tiny_llama), engine=InProcessEngine(), store=Store(None)) as manager:
+        chats = [await manager.sessions_chat() for _ in range(3)]
+        for chat in chats:
+            config = {"max_new_tokens": 12, "temperature": 0.0, "ignore_eos": True}
+            await manager.configure(chat.session_id, config=config, overflow="error")
+        results = await asyncio.gather(*(chat.query("hello there") for chat in chats))
+        assert {result.finish_reason for result in results} == {"max_output_tokens"}
+        assert all(result.usage and result.usage["output_tokens"] == 12 for result in results)
+        for chat, result in zip(chats, results, strict=True):
+            reply = (await manager.list_items(chat.session_id))[-1]
+            assert isinstance(reply, Message) and reply.text == result.text
+
+
+async def test_the_context_is_counted_exactly(tiny_llama: Path) -> None:
+    async with SessionManager(model=str(tiny_llama), store=Store(None)) as manager:
+        chat = await manager.sessions_chat()
+        config = {"max_new_tokens": 4, "temperature": 0.0}
+        await manager.configure(chat.session_id, config=config, overflow="error")
+        told = await manager.context(chat.session_id, "count me")
+        async with listening(manager, chat.session_id) as heard:
+            await manager.post_event(
+                chat.session_id, {"type": "message", "data": {"role": "user", "content": "count me"}}
+            )
+            usage: SessionUsageEvent = await heard.kind(SessionUsageEvent)
+            prefill: SessionPrefillEvent = await heard.kind(SessionPrefillEvent)
+            await heard.status("idle")
+        assert told["exact"] and told["window"] == usage.context_window
+        assert prefill.total == told["total"]
+        preview = await manager.preview(chat.session_id, "more")
+        assert preview["tokens"] and "count me" in preview["text"]
+
+
+async def test_a_model_that_is_not_there_fails_the_turn_with_a_remedy(tmp_path: Path) -> None:
+    async with SessionManager(model=str(tmp_path / "gone.gguf"), store=Store(None)) as manager:
+        chat = await manager.sessions_chat()
+        async with listening(manager, chat.session_id) as heard:
+            await manager.post_event(
+                chat.session_id, {"type": "message", "data": {"role": "user", "content": "hi"}}
+            )
+            failed = await heard.status("failed")
+        assert failed.error["code"] == "not_found" and failed.error["remediation"]  # type: ignore[attr-defined]
