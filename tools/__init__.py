@@ -9,19 +9,25 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tools.context import Field as Field
+    from tools.context import Form as Form
     from tools.context import ToolContext as ToolContext
     from tools.definition import Tool as Tool
     from tools.definition import ToolError as ToolError
+    from tools.definition import Touch as Touch
     from tools.definition import tool as tool
     from tools.registry import ToolRegistry as ToolRegistry
 
-__all__ = ["Tool", "ToolContext", "ToolError", "ToolRegistry", "tool"]
+__all__ = ["Field", "Form", "Tool", "ToolContext", "ToolError", "ToolRegistry", "Touch", "tool"]
 
 _HOMES = {
+    "Field": "tools.context",
+    "Form": "tools.context",
     "Tool": "tools.definition",
     "ToolContext": "tools.context",
     "ToolError": "tools.definition",
     "ToolRegistry": "tools.registry",
+    "Touch": "tools.definition",
     "tool": "tools.definition",
 }
 

@@ -10,7 +10,8 @@ import ctypes
 import inspect
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -191,18 +192,19 @@ class _Call:
         value = function(**values)
         if not inspect.isgenerator(value):
             return value
-        pieces: Iterator[object] = value
-        while True:
-            try:
-                piece = next(pieces)
-            except StopIteration as end:
-                return end.value
-            self._cancellation.raise_if_set()
-            self._stream(piece)
+        with closing(value) as pieces:
+            while True:
+                try:
+                    piece: object = next(pieces)
+                except StopIteration as end:
+                    return end.value
+                self._cancellation.raise_if_set()
+                self._stream(piece)
 
-    async def _drain(self, pieces: AsyncIterator[object]) -> None:
-        async for piece in pieces:
-            self._stream(piece)
+    async def _drain(self, pieces: AsyncGenerator[object, Any]) -> None:
+        async with aclosing(pieces):
+            async for piece in pieces:
+                self._stream(piece)
 
     def _stream(self, piece: object) -> None:
         with self._lock:

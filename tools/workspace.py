@@ -113,6 +113,8 @@ def _has_code_name(parts: tuple[str, ...]) -> bool:
         return True
     if ".config" in names and not _CODE_CONFIGS.isdisjoint(names):
         return True
+    if ".local" in names and not {"bin", "lib"}.isdisjoint(names):
+        return True
     return bool(names) and (names[-1] in _CODE_FILES or names[-1].endswith(_CODE_ENDINGS))
 
 

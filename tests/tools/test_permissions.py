@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -457,6 +458,15 @@ def test_rules_are_kept_privately_and_revoked(space: Workspace, tmp_path: Path) 
     assert book.revoke(kept.id)
     assert not again.revoke(kept.id)
     assert again.rules() == ()
+
+
+def test_rules_that_several_processes_add_at_once_are_all_kept(tmp_path: Path) -> None:
+    def add(number: int) -> Rule:
+        return RuleBook(tmp_path / "rules.json").add(Rule("run_shell", "", "argv", (str(number),)))
+
+    with ThreadPoolExecutor(8) as pool:
+        kept = list(pool.map(add, range(40)))
+    assert set(RuleBook(tmp_path / "rules.json").rules()) == set(kept)
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o666, 0o620])

@@ -182,6 +182,31 @@ async def test_an_async_tool_is_ended_at_its_limit() -> None:
     assert ended == [True]
 
 
+async def test_a_generator_is_closed_at_its_limit() -> None:
+    closed: list[str] = []
+
+    @tool(time_s=0.2)
+    def slow(context: ToolContext) -> Iterator[str]:
+        try:
+            yield "partial"
+            context.cancellation.wait(30)
+            yield "too late"
+        finally:
+            closed.append("sync")
+
+    @tool(time_s=0.2)
+    async def aslow() -> AsyncIterator[str]:
+        try:
+            yield "partial"
+            await asyncio.sleep(30)
+        finally:
+            closed.append("async")
+
+    assert (await call(slow)).status == "timed_out"
+    assert (await call(aslow)).text.startswith("partial\nTimed out")
+    assert closed == ["sync", "async"]
+
+
 async def test_a_loop_that_never_looks_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tools.run._GRACE_S", 0.4)
     threads: list[threading.Thread] = []

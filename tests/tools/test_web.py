@@ -2,10 +2,14 @@ from __future__ import annotations
 
 import gzip
 import ipaddress
+import shutil
 import socket
+import ssl
+import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -233,6 +237,41 @@ async def test_no_proxy_of_the_environment_is_used(
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
     assert (await use(fetch_page, listed, url=at(server, "/json"))).status == "done"
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A certificate for site.example with its key, in one file."""
+    program = shutil.which("openssl")
+    if program is None:
+        pytest.skip("openssl makes the certificate")
+    path = tmp_path / "site.pem"
+    options = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=x".split()
+    names = ["-addext", "subjectAltName=DNS:site.example"]
+    command = [program, *options, *names, "-keyout", str(tmp_path / "key"), "-out", str(path)]
+    subprocess.run(command, check=True, capture_output=True)
+    with path.open("a") as file:
+        file.write((tmp_path / "key").read_text())
+    return path
+
+
+@pytest.mark.parametrize(("name", "status"), [("site.example", "done"), ("other.example", "failed")])
+async def test_a_pinned_https_connection_still_checks_the_name(
+    use: Use, certificate: Path, monkeypatch: pytest.MonkeyPatch, server: Server, name: str, status: str
+) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate)
+    server.socket = tls.wrap_socket(server.socket, server_side=True)
+    real = socket.getaddrinfo
+
+    def lookup(host: Any, port: Any, *rest: Any, **options: Any) -> Any:
+        return real("127.0.0.1" if str(host).endswith(".example") else host, port, *rest, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    monkeypatch.setattr("certifi.where", lambda: str(certificate))
+    context = ToolContext(allowed_addresses=(f"{name}:{server.server_port}",))
+    result = await use(fetch_page, context, url=f"https://{name}:{server.server_port}/json")
+    assert (result.status, "certificate" in result.text) == (status, status == "failed")
 
 
 PRIVATE = """127.0.0.1 10.1.2.3 172.16.0.1 192.168.1.1 169.254.169.254 100.64.0.1 0.0.0.0 224.0.0.1

@@ -90,6 +90,7 @@ def test_what_is_no_path_is_refused(root: Path, text: str) -> None:
         "~/.config/fish/config.fish",
         "~/.config/systemd/user/x.service",
         "~/.ssh/authorized_keys",
+        "~/.local/lib/python3.11/site-packages/x.py",
         "lib/evil.pth",
         ".gitmodules",
     ],
