@@ -306,6 +306,10 @@ class GenerativeModel(ModelFacts):
         if self._pipeline:
             self._pipeline.observe(callback)
 
+    def open(self) -> None:
+        """Begin to build the context now, on the engine's thread, as the first request would."""
+        self._running().engine.open()
+
     def close(self) -> None:
         """Let go of the model. It is freed when no session uses it either. Harmless when repeated."""
         with self._lock:
