@@ -69,14 +69,27 @@ def decide(
     if call.name != tool.name:
         return Decision("deny", f"{visible(call.name)} is not {tool.name}.", Preview(""), mode)
     try:
-        facts = look(call.arguments, tool, workspace)
-    except (ToolError, OSError, ValueError) as err:
+        return _decide(call.arguments, tool, mode, rules, workspace, sandbox)
+    except (ToolError, OSError) as err:
         preview = Preview(show_call(tool.name, call.arguments))
         return Decision("deny", visible(str(err)), preview, mode)
+    except (RecursionError, ValueError):
+        return Decision("deny", f"The arguments of {tool.name} are nested too deeply.", Preview(""), mode)
+
+
+def _decide(
+    arguments: Mapping[str, Any],
+    tool: Tool,
+    mode: Mode,
+    rules: Sequence[Rule],
+    workspace: Workspace | None,
+    sandbox: Sandbox | None,
+) -> Decision:
+    facts = look(arguments, tool, workspace)
     verdict, reason, rule = _judge(facts, mode, rules)
     preview, contents = _preview(facts, sandbox)
     paths = frozenset(place.path for place in facts.places)
-    grants = Grants(call_digest(tool, call.arguments), paths, contents)
+    grants = Grants(call_digest(tool, arguments), paths, contents)
     return Decision(
         verdict,
         reason,
@@ -99,17 +112,17 @@ def _judge(facts: Facts, mode: Mode, rules: Sequence[Rule]) -> tuple[Verdict, st
     for place in facts.places:
         if place.hidden:
             return "deny", f"{visible(place.shown)} belongs to Fireside itself; no tool may touch it.", None
+    if rule := _refusing(facts, rules):
+        return "deny", f"A saved rule refuses this: {rule.text}.", rule
     if "nothing" in effects:
         return "allow", f"{name} touches nothing.", None
     if mode == "plan" and effects != READING:
         return "deny", f"Only reading is possible while planning, and {name} would {_verbs(effects)}.", None
-    if rule := _refusing(facts, rules):
-        return "deny", f"A saved rule refuses this: {rule.text}.", rule
     if facts.becomes_code:
         shown = ", ".join(visible(place.shown) for place in facts.becomes_code)
         return "ask", f"{shown} becomes code that other programs run, so each such call is asked about.", None
     rule = _allowing(facts, rules)
-    if facts.outside and (rule is None or rule.kind != "call"):
+    if facts.outside and (rule is None or rule.kind != "call" or effects != READING):
         shown = ", ".join(visible(str(place.path)) for place in facts.outside)
         return "ask", f"{shown} is outside the workspace.", None
     if rule is not None:

@@ -444,6 +444,23 @@ def test_no_arguments_make_deciding_fail(arguments: dict[str, Any]) -> None:
         assert decision.verdict in ("ask", "deny")
 
 
+async def test_arguments_without_a_bottom_are_refused(space: Workspace) -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    circular: dict[str, Any] = {}
+    circular["content"] = circular
+    for value in (deep, circular):
+        arguments = {"path": "a", "content": value}
+        assert ask(write_file, space, "all", **arguments).verdict == "deny"
+        assert (await run(write_file, arguments, ToolContext(space=space))).status == "refused"
+
+
+def test_a_refusing_rule_also_holds_for_what_touches_nothing(space: Workspace) -> None:
+    rule = Rule("idle", "", "any", text="idle", verdict="deny")
+    assert ask(idle, space, "all", (rule,)).verdict == "deny"
+
+
 # ---- the rule book and the audit log -------------------------------------------------------
 
 
