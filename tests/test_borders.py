@@ -43,6 +43,27 @@ def test_every_public_name_exists() -> None:
     assert python(program).strip() == "all"
 
 
+def test_the_names_of_the_contract_are_public() -> None:
+    program = """
+import fireside
+from app.sessions import errors, events, hooks
+
+named = (
+    "SessionManager SessionsChat SessionToolCallInfo ToolCallable StreamHooks QueryResult QueryStream "
+    "Agent tool ToolContext GenerationConfig ToolCall TextPiece ReasoningPiece HeldPiece ToolCallPiece "
+    "PrefillProgress ModelLoadError ContextOverflowError QueueFullError EngineError BackendError"
+).split()
+contexts = [name for name, kind in vars(hooks).items() if name.endswith("Ctx") and isinstance(kind, type)]
+kinds = [kind.__name__ for kind in events.EVENT_TYPES.values()]
+family = [name for name, kind in vars(errors).items()
+          if isinstance(kind, type) and issubclass(kind, errors.FiresideError)]
+assert len(contexts) == 10, contexts
+missing = {*named, *contexts, *kinds, *family} - set(fireside.__all__)
+print(sorted(missing))
+"""
+    assert python(program).strip() == "[]"
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     program = "import fireside\ntry: fireside.nothing\nexcept AttributeError as err: print(err)"
     assert "nothing" in python(program)
