@@ -16,7 +16,7 @@ import sys
 import threading
 import types
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -177,7 +177,7 @@ def _holding_lock(name: str) -> Any:
     return held
 
 
-_sample = _holding_lock("llama_sampler_sample")
+sample = _holding_lock("llama_sampler_sample")
 _is_eog = _holding_lock("llama_vocab_is_eog")
 _to_piece = _holding_lock("llama_token_to_piece")
 _synchronize = C.llama_synchronize
@@ -600,115 +600,3 @@ class Context:
         buffer = (ctypes.c_uint8 * len(state)).from_buffer_copy(state)
         flags = 1 if partial else 0
         return bool(C.llama_state_seq_set_data_ext(self.handle, buffer, len(state), slot, flags))
-
-
-# ---- samplers ------------------------------------------------------------------------------
-
-
-class SamplerChain:
-    """A chain of llama.cpp samplers, of one sequence. `close()` frees it."""
-
-    def __init__(self) -> None:
-        self.handle = C.llama_sampler_chain_init(C.llama_sampler_chain_default_params())
-
-    def add(self, sampler: Any) -> None:
-        C.llama_sampler_chain_add(self.handle, sampler)
-
-    def sample(self, context: Context, row: int) -> int:
-        """Draw a token from a batch row's logits, and accept it."""
-        return _sample(self.handle, context.handle, row)
-
-    def accept(self, token: int) -> None:
-        """Tell the chain of a token that it did not draw (a prompt's, a forced one)."""
-        C.llama_sampler_accept(self.handle, token)
-
-    def close(self) -> None:
-        if self.handle:
-            C.llama_sampler_free(self.handle)
-            self.handle = None
-
-
-def logit_bias_sampler(n_vocab: int, bias: Mapping[int, float]) -> Any:
-    """A sampler that adds to logits, by token id."""
-    entries = (C.llama_logit_bias * len(bias))(*bias.items())
-    return C.llama_sampler_init_logit_bias(n_vocab, len(bias), entries)
-
-
-def dry_sampler(
-    model: Model, multiplier: float, base: float, allowed_length: int, last_n: int, breakers: Sequence[str]
-) -> Any:
-    """The DRY repetition penalty with its sequence breakers."""
-    texts = (ctypes.c_char_p * len(breakers))(*(text.encode() for text in breakers))
-    return C.llama_sampler_init_dry(
-        model.vocab, multiplier, base, allowed_length, last_n, texts, len(breakers)
-    )
-
-
-class GrammarSampler:
-    """A GBNF grammar with the state of one reply. ValueError when llama.cpp refuses it."""
-
-    def __init__(self, model: Model, text: str, *, root_rule: str = "root") -> None:
-        self.handle = C.llama_sampler_init_grammar(model.vocab, text.encode(), root_rule.encode())
-        if not self.handle:
-            raise ValueError(f"The grammar does not compile. {log.tail(1)}".strip())
-        self._one = Candidates(1)
-
-    def allows(self, token: int) -> bool:
-        """Whether the grammar takes this token next."""
-        self._one.set_one(token)
-        return self._one.restrict(self)
-
-    def accept(self, token: int) -> None:
-        """Move on. Only for a token that `allows` was true for: llama.cpp ends the process else."""
-        C.llama_sampler_accept(self.handle, token)
-
-    def close(self) -> None:
-        if self.handle:
-            C.llama_sampler_free(self.handle)
-            self.handle = None
-
-
-class Candidates:
-    """A `llama_token_data_array` over numpy memory, for the draws that a grammar looks into."""
-
-    def __init__(self, capacity: int) -> None:
-        self._numpy: Any = importlib.import_module("numpy")
-        layout = [("id", "i4"), ("logit", "f4"), ("p", "f4")]
-        self._rows = self._numpy.zeros(capacity, dtype=layout)
-        self._ids = self._numpy.arange(capacity, dtype="i4")
-        self._raw = C.llama_token_data_array()
-        self._raw.data = self._rows.ctypes.data_as(ctypes.POINTER(C.llama_token_data))
-
-    def fill(self, logits: Any, *, nearest: int | None = None, without: Sequence[int] = ()) -> None:
-        """Take a row of logits: all tokens or the `nearest` likeliest. Those of `without` never win."""
-        values = self._numpy.ctypeslib.as_array(logits)
-        if nearest is None or nearest >= len(values):
-            self._rows["id"], self._rows["logit"], count = self._ids, values, len(values)
-        else:
-            best = self._numpy.argpartition(values, -nearest)[-nearest:]
-            count = nearest
-            self._rows["id"][:count], self._rows["logit"][:count] = best, values[best]
-        for token in without:
-            self._rows["logit"][:count][self._rows["id"][:count] == token] = float("-inf")
-        self._reset(count)
-
-    def set_one(self, token: int) -> None:
-        self._rows[0] = (token, 1.0, 0.0)
-        self._reset(1)
-
-    def _reset(self, count: int) -> None:
-        self._raw.size, self._raw.selected, self._raw.sorted = count, -1, False
-
-    def restrict(self, grammar: GrammarSampler) -> bool:
-        """Keep what the grammar allows; False when that is nothing."""
-        C.llama_sampler_apply(grammar.handle, ctypes.byref(self._raw))
-        count = self._raw.size
-        allowed = self._rows[:count][self._numpy.isfinite(self._rows["logit"][:count])]
-        self._rows[: len(allowed)] = allowed
-        self._reset(len(allowed))
-        return len(allowed) > 0
-
-    def select(self, chain: SamplerChain) -> int:
-        """The token a chain draws from these; nothing is accepted."""
-        C.llama_sampler_apply(chain.handle, ctypes.byref(self._raw))
-        return self._raw.data[self._raw.selected].id

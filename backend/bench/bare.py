@@ -19,7 +19,8 @@ from backend.bench.workload import (
 )
 from backend.engine.prefix_cache import common_prefix
 from backend.engine.sampling import build_chain
-from backend.native import Batch, C, Context, Model, SamplerChain
+from backend.native import Batch, C, Context, Model
+from backend.samplers import SamplerChain
 
 
 class BareLoop:

@@ -8,7 +8,8 @@ import copy
 from backend.engine.request import EngineRequest
 from backend.engine.sampling import Sampler
 from backend.engine.thought import ThoughtMarks, ThoughtTracker
-from backend.native import Candidates, Context, GrammarSampler, Model
+from backend.native import Context, Model
+from backend.samplers import Candidates, GrammarSampler
 from backend.types import EngineError, Grammar
 
 NEAREST = 256

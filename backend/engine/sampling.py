@@ -8,9 +8,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from backend import native
 from backend.engine.request import EngineRequest
-from backend.native import C, Context, Model, SamplerChain
+from backend.native import C, Context, Model
+from backend.samplers import SamplerChain, dry_sampler, logit_bias_sampler
 from backend.types import GenerationConfig, TokenLogprob
 
 DRY_BREAKERS = ("\n", ":", '"', "*")
@@ -38,7 +38,7 @@ def build_chain(model: Model, config: GenerationConfig, seed: int, max_seq: int)
     if config.ignore_eos:
         bias |= {token: float("-inf") for token in eog_tokens(model)}
     if bias:
-        chain.add(native.logit_bias_sampler(model.n_vocab, bias))
+        chain.add(logit_bias_sampler(model.n_vocab, bias))
     _add_penalties(chain, model, config, max_seq)
     temperature = 1.0 if config.temperature is None else _bounded(config.temperature)
     if temperature < _GREEDY_BELOW and not config.dynatemp_range:
@@ -109,7 +109,7 @@ def _add_penalties(chain: SamplerChain, model: Model, config: GenerationConfig, 
     if config.dry_multiplier:
         base = 1.75 if config.dry_base is None else config.dry_base
         allowed = 2 if config.dry_allowed_length is None else config.dry_allowed_length
-        chain.add(native.dry_sampler(model, config.dry_multiplier, base, allowed, max_seq, DRY_BREAKERS))
+        chain.add(dry_sampler(model, config.dry_multiplier, base, allowed, max_seq, DRY_BREAKERS))
 
 
 def _add_filters(chain: SamplerChain, config: GenerationConfig, seed: int) -> None:

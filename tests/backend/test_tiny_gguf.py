@@ -7,6 +7,7 @@ from typing import get_args
 import pytest
 
 from backend import native
+from backend.samplers import SamplerChain
 from tests import tiny_gguf
 
 
@@ -35,7 +36,7 @@ def test_vocabularies_hold_no_token_twice(vocab: tiny_gguf.Vocab) -> None:
 
 
 def greedy(model: native.Model, context: native.Context, prompt: list[int], count: int) -> list[int]:
-    batch, chain, written = native.Batch(256), native.SamplerChain(), list[int]()
+    batch, chain, written = native.Batch(256), SamplerChain(), list[int]()
     chain.add(native.C.llama_sampler_init_greedy())
     position, tokens = 0, prompt
     for _ in range(count):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from backend import native
 from backend.engine.gbnf import check_grammar
+from backend.samplers import GrammarSampler
 
 Symbol = tuple  # ("ref", name) or ("class", negated, ranges)
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
@@ -208,12 +209,12 @@ class LlamaCpp:
 
     def compiles(self, grammar: str) -> bool:
         check_grammar(grammar)
-        native.GrammarSampler(self.model, grammar).close()
+        GrammarSampler(self.model, grammar).close()
         return True
 
     def accepts(self, grammar: str, text: str) -> bool:
         """Whether llama.cpp lets these bytes through, one after another, and then the end."""
-        sampler = native.GrammarSampler(self.model, grammar)
+        sampler = GrammarSampler(self.model, grammar)
         try:
             for byte in text.encode():
                 token = self.bytes[bytes([byte])]
