@@ -12,6 +12,10 @@ from tests import tiny_gguf
 
 STARTER_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
+# Threads of llama.cpp that spin for each other stand still when somebody else uses a core: a step was
+# seen to take a hundred times as long. No test measures speed, so here they sleep instead.
+os.environ.setdefault("GOMP_SPINCOUNT", "100")
+
 
 @pytest.fixture(autouse=True)
 def isolated_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
