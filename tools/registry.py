@@ -33,10 +33,23 @@ class UnknownToolError(LookupError):
 
 @dataclass
 class _Source:
-    """Tools that are loaded together, at most once."""
+    """Tools that are loaded together, at most once, whether that succeeds or not."""
 
     load: Callable[[], Mapping[str, Tool]]
     tools: Mapping[str, Tool] | None = None
+    error: PluginError | None = None
+
+    def loaded(self) -> Mapping[str, Tool]:
+        """The tools. Raises PluginError, the same one each time."""
+        if self.error is not None:
+            raise self.error
+        if self.tools is None:
+            try:
+                self.tools = self.load()
+            except PluginError as err:
+                self.error = err
+                raise
+        return self.tools
 
 
 @dataclass(frozen=True)
@@ -103,9 +116,7 @@ class ToolRegistry:
         entry = self._entries.get(name)
         if entry is None:
             raise UnknownToolError(self._unknown(name))
-        if entry.source.tools is None:
-            entry.source.tools = entry.source.load()
-        made = entry.source.tools.get(name)
+        made = entry.source.loaded().get(name)
         if made is None:
             raise PluginError(f"{entry.manifest.origin} names a tool {name} but does not make it.")
         return made
@@ -215,6 +226,8 @@ class ToolRegistry:
             self.warnings.append(text)
 
     def _unknown(self, name: str) -> str:
+        if any(fnmatchcase(manifest.name, name) for manifest in self.untrusted):
+            return f"The tool {name[:80]} is the project's, which is not trusted."
         near = difflib.get_close_matches(name, self._entries, 3)
         hint = f"Near it: {', '.join(near)}." if near else "`fireside tools list` shows all."
         return f"There is no tool {name[:80]}. {hint}"

@@ -201,6 +201,17 @@ def test_a_broken_tool_is_one_warning_and_the_rest_load(tmp_path: Path, plugin: 
     assert "bad.py" in registry.warnings[0]
 
 
+def test_a_broken_file_is_run_once(tmp_path: Path) -> None:
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    marking = f"import tempfile\ntempfile.mkdtemp(dir={str(marks)!r})\n"
+    (tmp_path / "bad.py").write_text(f"{HEAD}{marking}@tool\ndef a(): ...\n@tool\ndef b(): ...\n1 / 0\n")
+    registry = ToolRegistry(files=[tmp_path / "bad.py"], plugins=False)
+    assert registry.load(["a", "b"]) == {}
+    assert len(list(marks.iterdir())) == 1
+    assert len(registry.warnings) == 1
+
+
 def test_of_two_tools_with_one_name_the_first_counts(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("from tools import tool\n@tool(does='read')\ndef read_file(): ...\n")
     registry = ToolRegistry(files=[tmp_path / "a.py"], plugins=False)
@@ -240,7 +251,7 @@ def test_an_untrusted_project_is_listed_and_never_run(project: Path, mark: Path,
         registry = ToolRegistry(project=project, trust=trust, plugins=False)
         assert [manifest.name for manifest in registry.untrusted] == ["greet", "act"]
         assert names(registry, "project") == []
-        with pytest.raises(UnknownToolError):
+        with pytest.raises(UnknownToolError, match="not trusted"):
             registry.get("greet")
         registry.load(registry.select(["*"]))
         assert "is not trusted" in registry.warnings[0]
