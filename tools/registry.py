@@ -238,10 +238,12 @@ def split_choices(values: Iterable[str]) -> tuple[tuple[str, ...], tuple[Path, .
     names: list[str] = []
     files: list[Path] = []
     for value in values:
-        if value.endswith(".py") or os.sep in value:
-            files.append(Path(value).expanduser())
-        else:
-            names += [part.strip() for part in value.split(",") if part.strip()]
+        parts = [value] if os.path.isfile(os.path.expanduser(value)) else value.split(",")
+        for part in filter(None, map(str.strip, parts)):
+            if part.endswith(".py") or os.sep in part:
+                files.append(Path(os.path.expanduser(part)))
+            else:
+                names.append(part)
     return tuple(names), tuple(files)
 
 

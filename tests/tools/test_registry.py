@@ -104,10 +104,11 @@ def test_an_unknown_name_is_told_with_those_near_it() -> None:
         ToolRegistry(plugins=False).get("xyz")
 
 
-def test_names_and_files_of_the_option_are_told_apart() -> None:
-    names, files = split_choices(["now,read_*", "./mine.py", "dir/x.py", "calculate"])
+def test_names_and_files_of_the_option_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "a,b.py").touch()
+    names, files = split_choices(["now,read_*", "./mine.py", "dir/x.py, calculate", f"{tmp_path}/a,b.py"])
     assert names == ("now", "read_*", "calculate")
-    assert files == (Path("mine.py"), Path("dir/x.py"))
+    assert files == (Path("mine.py"), Path("dir/x.py"), tmp_path / "a,b.py")
 
 
 # ---- files ---------------------------------------------------------------------------------
