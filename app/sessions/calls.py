@@ -31,6 +31,8 @@ logger = logging.getLogger("fireside")
 CANCELLED = "Cancelled: the user stopped this before it had a result."
 STOP_S = 5.0
 MAX_ERROR_CHARS = 4000
+MAX_DELTA_CHARS = 16_384
+TELL_EVERY_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -133,9 +135,7 @@ class Calls:
     async def _execute(self, call: FunctionCall, tool: SessionTool, approval: Approval) -> _Result:
         turn, settings = self._turn, self._turn.settings
 
-        def progress(text: str) -> None:
-            if not turn.interrupted:
-                turn.publish(FunctionCallOutputDeltaEvent(call_id=call.call_id, delta=text))
+        live_output = _LiveOutput(turn, call.call_id)
 
         async def ask(params: Mapping[str, Any]) -> Answer:
             return await self._live.elicitations.ask(
@@ -147,7 +147,7 @@ class Calls:
             call_id=call.call_id,
             workspace=settings.folder,
             cancelled=turn.stopped,
-            progress=progress,
+            progress=live_output.add,
             ask=ask,
             spawn=self._live.services.children.spawner(self._live),
             offered=tuple(self._tools),
@@ -161,6 +161,8 @@ class Calls:
             logger.info("tool %s failed", call.name, exc_info=True)
             text = f"The tool failed: {type(err).__name__}: {err}"
             returned = Returned(text[:MAX_ERROR_CHARS], is_error=True)
+        finally:
+            live_output.flush()
         return _Result(returned.text, returned.is_error)
 
     async def _finish(self, call: FunctionCall, result: _Result) -> None:
@@ -180,6 +182,35 @@ class Calls:
             return
         turn.publish(OutputItemDoneEvent(item=done))
         turn.publish(OutputItemDoneEvent(item=output))
+
+
+class _LiveOutput:
+    """A running call's output, told at most twenty times a second: a flood must not cut listeners off."""
+
+    def __init__(self, turn: Turn, call_id: str) -> None:
+        self._turn = turn
+        self._call_id = call_id
+        self._text = ""
+        self._due: asyncio.TimerHandle | None = None
+        self._told = 0.0
+
+    def add(self, text: str) -> None:
+        """Take a piece. Of what comes between two tellings the end is kept."""
+        self._text = (self._text + text)[-MAX_DELTA_CHARS:]
+        if self._due is None:
+            loop = asyncio.get_running_loop()
+            wait = max(0.0, self._told + TELL_EVERY_S - loop.time())
+            self._due = loop.call_later(wait, self.flush)
+
+    def flush(self) -> None:
+        """Tell what there is."""
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+        text, self._text = self._text, ""
+        if text and not self._turn.interrupted:
+            self._told = asyncio.get_running_loop().time()
+            self._turn.publish(FunctionCallOutputDeltaEvent(call_id=self._call_id, delta=text))
 
 
 def _place(items: Sequence[Item], call: FunctionCall) -> int:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from app.sessions.children import is_busy, summary
 from app.sessions.errors import InvalidInputError
 from app.sessions.events import SessionEvent, SessionTitleEvent
 from app.sessions.export import FORMATS, render
@@ -19,6 +20,7 @@ from app.sessions.workplace import Workplace
 
 ExportFormat = Literal["jsonl", "markdown", "html"]
 MAX_TITLE_CHARS = 200
+MAX_TREE_DEPTH = 3
 
 
 class LibraryOperations(Workplace):
@@ -149,3 +151,30 @@ class LibraryOperations(Workplace):
         await live.update(Change(fields=fields))
         if event is not None:
             live.publish(event)
+
+    # ---- sub-agents ------------------------------------------------------------------------
+
+    async def child_sessions(self, session_id: str) -> list[Json]:
+        """Summaries of the sessions right below one."""
+        await self.record(session_id)
+        records = await self.store.sessions(parent_id=session_id, limit=1000, order="asc", sort="created_at")
+        return [await summary(await self.live(record.id)) for record in records]
+
+    async def child_sessions_tree(self, session_id: str, *, max_depth: int = MAX_TREE_DEPTH) -> list[Json]:
+        """Summaries of all below a session, breadth first, each with `parent_id`; without itself."""
+        found: list[Json] = []
+        seen, level = {session_id}, [session_id]
+        for _ in range(max_depth):
+            below: list[str] = []
+            for parent in level:
+                for child in await self.child_sessions(parent):
+                    if child["id"] not in seen:
+                        seen.add(child["id"])
+                        below.append(child["id"])
+                        found.append({**child, "parent_id": parent})
+            level = below
+        return found
+
+    async def subtree_busy(self, session_id: str, *, max_depth: int = MAX_TREE_DEPTH) -> bool:
+        """Whether any session below one is busy."""
+        return any(map(is_busy, await self.child_sessions_tree(session_id, max_depth=max_depth)))

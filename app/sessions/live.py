@@ -17,6 +17,7 @@ from app.sessions.errors import ConflictError, InvalidInputError
 from app.sessions.events import (
     ElicitationRequestEvent,
     ElicitationResolvedEvent,
+    OutputItemDoneEvent,
     SessionBranchEvent,
     SessionEvent,
     SessionInputConsumedEvent,
@@ -154,6 +155,13 @@ class LiveSession:
             waiting, self.queue = self.queue, []
             await self.begin([*waiting, message], dequeue=[item.id for item in waiting])
             return message
+
+    async def record_item(self, item: Item) -> None:
+        """Add an item that needs no answer. ConflictError while a turn runs."""
+        async with self.writing():
+            self.refuse_if_busy()
+            await self.update(Change(items=[item], parent=self.record.leaf_id))
+            self.publish(OutputItemDoneEvent(item=item))
 
     async def begin(self, inputs: Sequence[Message], *, dequeue: Sequence[str] = ()) -> None:
         """Append inputs to the active path and start the turn that answers them."""

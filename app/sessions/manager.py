@@ -13,20 +13,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from app.sessions.agents import Agent, Agents, agent_from_bundle, agent_from_wire
-from app.sessions.children import is_busy, summary
-from app.sessions.context import offered_tools, system_text
 from app.sessions.desk import EngineDesk
-from app.sessions.errors import InvalidInputError, wrapped
+from app.sessions.engine_operations import EngineOperations
+from app.sessions.errors import InvalidInputError
 from app.sessions.events import (
     SessionEvent,
     SessionModelEvent,
     SessionReasoningEffortEvent,
     SessionSettingsEvent,
 )
-from app.sessions.history import turns_of
 from app.sessions.items import Item, item_from_wire, user_message
 from app.sessions.library import LibraryOperations
-from app.sessions.live import LiveSession
 from app.sessions.records import Json, new_id
 from app.sessions.rows import Change, SessionRecord
 from app.sessions.settings import Defaults, checked
@@ -35,26 +32,20 @@ from app.sessions.store import Order, Store
 from app.sessions.toolbox import MODES, Mode, ModePolicy, Policy, SessionTool, Toolbox
 from app.sessions.tree import TreeOperations
 from app.sessions.workplace import folder_of
-from backend.chat_engine import ChatEngine, EngineStats, LoadSpec, Request
-from backend.types import BackendError, ChatCard
+from backend.chat_engine import ChatEngine, LoadSpec
 
 if TYPE_CHECKING:
     from app.sessions.chat import SessionsChat
     from app.sessions.hooks import StreamHooks
 
-MAX_TREE_DEPTH = 3
 
-
-def _silent(fraction: float) -> None:
-    pass
-
-
-class SessionManager(TreeOperations, LibraryOperations):
+class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
     """All conversations of a store, on one engine. An async context manager.
 
     `engine` is a ChatEngine, loaded or not (None: one in this process), `model` what to load into
     it when it is first needed. `store` is a Store, a path, or None for the one in the data folder.
-    `tools` are what sessions may offer, `approve` is one of ask, read, all, none and plan.
+    `tools` are what sessions may offer: functions, tools, names or patterns of registered ones, or a
+    whole registry. `approve` is one of ask, read, all, none and plan.
     """
 
     def __init__(
@@ -63,7 +54,7 @@ class SessionManager(TreeOperations, LibraryOperations):
         model: str | None = None,
         engine: ChatEngine | None = None,
         store: Store | str | os.PathLike[str] | None = None,
-        tools: Iterable[Any] | None = None,
+        tools: Any = None,
         approve: Mode = "ask",
         workspace: str | Path | None = None,
         policy: Policy | None = None,
@@ -78,7 +69,7 @@ class SessionManager(TreeOperations, LibraryOperations):
             store = Store.default()
         opened = store if isinstance(store, Store) else Store(Path(store))
         self.agents = Agents()
-        found, default = _meet(list(tools or ()), private=opened.private)
+        found, default = _meet(tools, private=opened.private)
         super().__init__(
             opened,
             EngineDesk(engine, LoadSpec(model)),
@@ -209,6 +200,10 @@ class SessionManager(TreeOperations, LibraryOperations):
                     raise InvalidInputError("A function_call_output needs a call_id and an output text.")
                 live.give_client_result(call_id, output)
                 return Ack(True)
+            case "slash_command" | "terminal_command":
+                item = item_from_wire({**data, "type": kind})
+                await live.record_item(replace(item, id=new_id("item")))
+                return Ack(True, live.record.leaf_id)
             case "interrupt" | "stop_session":
                 live.interrupt()
             case "compact":
@@ -303,124 +298,6 @@ class SessionManager(TreeOperations, LibraryOperations):
         """Take a saved rule back."""
         await self.ledger.revoke(rule_id)
 
-    # ---- looking ahead ---------------------------------------------------------------------
-
-    async def context(self, session_id: str, draft: str = "") -> Json:
-        """Tokens by part with the draft as the next message: `parts, total, window, exact`."""
-        live = await self.live(session_id)
-        async with self.desk.use(live.settings.model, _silent) as engine:
-            turns = await self._turns(live, draft)
-            tools = offered_tools(live.settings, live.services.toolbox, engine.card)
-            head = [turn for turn in turns if turn["role"] == "system"]
-            without = await self._turns(live, "")
-            count = engine.count
-            try:
-                total = await count(turns, tools)
-                bare = (await count(turns)).tokens
-                history = (await count(without)).tokens if without else 0
-                system = (await count(head)).tokens if head else 0
-            except BackendError as err:
-                raise wrapped(err) from err
-            parts = {
-                "system": min(system, history or system),
-                "tools": total.tokens - bare,
-                "history": max(0, history - system),
-                "draft": max(0, bare - history),
-            }
-            window = engine.card.max_seq
-            return {"parts": parts, "total": total.tokens, "window": window, "exact": total.exact}
-
-    async def preview(self, session_id: str, draft: str = "") -> Json:
-        """The rendered prompt with the draft as the next message: `text, tokens, exact`."""
-        live = await self.live(session_id)
-        async with self.desk.use(live.settings.model, _silent) as engine:
-            request = Request(
-                messages=await self._turns(live, draft),
-                tools=offered_tools(live.settings, live.services.toolbox, engine.card),
-                config=live.settings.generation(engine.card),
-            )
-            try:
-                rendered = await engine.render(request)
-            except BackendError as err:
-                raise wrapped(err) from err
-            tokens = None if rendered.tokens is None else len(rendered.tokens)
-            return {"text": rendered.text, "tokens": tokens, "exact": rendered.exact}
-
-    async def warm(self, session_id: str, draft: str = "") -> None:
-        """Read a conversation ahead of its use, at the lowest priority."""
-        live = await self.live(session_id)
-        async with self.desk.use(live.settings.model, _silent) as engine:
-            tools = offered_tools(live.settings, live.services.toolbox, engine.card)
-            await engine.warm(await self._turns(live, draft), tools)
-
-    async def _turns(self, live: LiveSession, draft: str) -> list[Json]:
-        items = await self.store.branch(live.record.leaf_id)
-        if draft:
-            items.append(user_message(draft))
-        settings = live.settings
-        blocks = [block for item in items for block in getattr(item, "content", ())]
-        files = await self.files.parts(live.id, blocks)
-        system = system_text(settings.system, planning=settings.approve == "plan")
-        return turns_of(items, system=system, files=files)
-
-    # ---- the process -----------------------------------------------------------------------
-
-    async def models(self) -> list[Any]:
-        """The models found on this machine."""
-        import asyncio
-
-        from backend.models import list_models
-
-        return list(await asyncio.to_thread(list_models))
-
-    async def load_model(
-        self, source: str | None, *, progress: Callable[[float], None] = _silent, **options: Any
-    ) -> ChatCard:
-        """Load a model for all sessions, once no turn runs."""
-        return await self.desk.load(source, options, progress)
-
-    async def unload_model(self) -> None:
-        """Free the model; the next turn loads it again."""
-        await self.desk.unload()
-
-    async def engine_stats(self) -> EngineStats | None:
-        """What the engine does now; None where no model is loaded."""
-        return None if self.desk.card is None else await self.desk.engine.stats()
-
-    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """One vector per text, by the loaded model."""
-        async with self.desk.use(None, _silent) as engine:
-            try:
-                return await engine.embed(texts)
-            except (BackendError, ValueError) as err:
-                raise InvalidInputError(str(err)) from err
-
-    # ---- sub-agents ------------------------------------------------------------------------
-
-    async def child_sessions(self, session_id: str) -> list[Json]:
-        """Summaries of the sessions right below one."""
-        records = await self.store.sessions(parent_id=session_id, limit=1000, order="asc", sort="created_at")
-        return [await summary(await self.live(record.id)) for record in records]
-
-    async def child_sessions_tree(self, session_id: str, *, max_depth: int = MAX_TREE_DEPTH) -> list[Json]:
-        """Summaries of all below a session, breadth first, each with `parent_id`; without itself."""
-        found: list[Json] = []
-        seen, level = {session_id}, [session_id]
-        for _ in range(max_depth):
-            below: list[str] = []
-            for parent in level:
-                for child in await self.child_sessions(parent):
-                    if child["id"] not in seen:
-                        seen.add(child["id"])
-                        below.append(child["id"])
-                        found.append({**child, "parent_id": parent})
-            level = below
-        return found
-
-    async def subtree_busy(self, session_id: str, *, max_depth: int = MAX_TREE_DEPTH) -> bool:
-        """Whether any session below one is busy."""
-        return any(map(is_busy, await self.child_sessions_tree(session_id, max_depth=max_depth)))
-
     # ---- the helper ------------------------------------------------------------------------
 
     async def sessions_chat(
@@ -439,14 +316,13 @@ class SessionManager(TreeOperations, LibraryOperations):
         return SessionsChat.bind(self, session, tool_callables=tool_callables, hooks=hooks)
 
 
-def _meet(tools: Sequence[Any], *, private: bool) -> tuple[list[SessionTool], Policy]:
-    """The tools as a session sees them, and the policy that goes with them.
-
-    Functions become tools; those of the `tools` package bring its permissions.
-    """
-    if not tools:
+def _meet(tools: Any, *, private: bool) -> tuple[list[SessionTool], Policy]:
+    """The tools as a session sees them, and the policy that goes with them."""
+    if tools is None or tools == ():
         return [], ModePolicy()
     from app.sessions.tools_room import RoomPolicy, ToolsRoom
 
     room = ToolsRoom(private)
-    return room.tools(tools), RoomPolicy(room)
+    several = isinstance(tools, Iterable) and not isinstance(tools, str)
+    given: list[Any] = list(cast("Iterable[Any]", tools)) if several else [cast(Any, tools)]
+    return room.tools(given), RoomPolicy(room)

@@ -65,6 +65,8 @@ async def write_reply(turn: Turn, engine: ChatEngine, request: Request) -> Reply
         async with contextlib.aclosing(steps):
             async for pieces in steps:
                 draft.take(pieces)
+                # Pieces that arrive all at once must not outrun those that listen.
+                await asyncio.sleep(0)
     except BaseException:
         await _end(saving)
         # Also when this very task is being cancelled: the words were seen.

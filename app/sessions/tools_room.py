@@ -6,6 +6,7 @@ Imported only where such tools are given; nothing else in this room knows that p
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -28,10 +29,13 @@ from tools.definition import Tool, ToolError, tool
 from tools.delegate import Delegation, SpawnRequest
 from tools.offers import ScopeOffer
 from tools.permissions import decide
+from tools.registry import ToolRegistry, UnknownToolError
 from tools.rules import Rule
 from tools.run import run
 from tools.sandbox import Sandbox, find_sandbox
 from tools.workspace import PathError, Workspace
+
+logger = logging.getLogger("fireside")
 
 _RULE_FIELDS = frozenset(item.name for item in fields(Rule))
 
@@ -46,11 +50,32 @@ class ToolsRoom:
     _sandbox: Sandbox | None = None
 
     def tools(self, given: Iterable[Any]) -> list[SessionTool]:
-        """`given` as a session's tools: functions become tools, what is a session's stays as it is.
+        """`given` as a session's tools.
 
-        InvalidInputError names what is no tool.
+        Functions become tools, a text is a pattern of names (`read_*,now`) in the registry of
+        built-in, installed and the user's own tools, a registry gives all it has. InvalidInputError
+        names what is no tool.
         """
-        return [self._tool(item) for item in given]
+        found: list[SessionTool] = []
+        own: ToolRegistry | None = None
+        for item in given:
+            if isinstance(item, ToolRegistry):
+                found += self._loaded(item, "*")
+            elif isinstance(item, str):
+                own = own or ToolRegistry(user_folder=paths.config_file().parent / "tools")
+                found += self._loaded(own, item)
+            else:
+                found.append(self._tool(item))
+        return found
+
+    def _loaded(self, registry: ToolRegistry, pattern: str) -> list[SessionTool]:
+        try:
+            loaded = registry.load(registry.select([pattern]))
+        except UnknownToolError as err:
+            raise InvalidInputError(str(err)) from err
+        for warning in registry.warnings:
+            logger.warning("%s", warning)
+        return [self._tool(item) for item in loaded.values()]
 
     def _tool(self, item: Any) -> SessionTool:
         if isinstance(item, Tool):

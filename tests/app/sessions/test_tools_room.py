@@ -15,6 +15,7 @@ from tools.context import Field, Form, ToolContext
 from tools.definition import tool
 from tools.delegate import delegate
 from tools.files import read_file, write_file
+from tools.registry import ToolRegistry
 from tools.shell import run_shell
 
 
@@ -177,3 +178,15 @@ async def test_7_a_task_is_handed_on_to_a_child_with_no_more_rights(room: MakeRo
 async def test_what_is_no_tool_is_refused_at_once(room: MakeRoom) -> None:
     with pytest.raises(InvalidInputError, match="no tool"):
         await room(tools=[42])
+
+
+async def test_tools_are_named_by_pattern_or_come_from_a_registry(room: MakeRoom) -> None:
+    chat = await room([called("calculate", expression="6*7")], ["42"], tools=["calc*", "now"])
+    await chat.say()
+    assert await results(chat) == ["42"]
+    offered = [entry["function"]["name"] for entry in chat.engine.requests[0].tools]
+    assert offered == ["calculate", "now"]
+    everything = await room(tools=ToolRegistry(plugins=False))
+    assert "run_shell" in (await everything.manager.live(everything.session_id)).services.toolbox.tools
+    with pytest.raises(InvalidInputError, match="There is no tool"):
+        await room(tools="levitate")

@@ -125,6 +125,43 @@ async def test_live_output_of_a_tool_is_heard_before_its_result(room: MakeRoom) 
         await heard.status("idle")
 
 
+async def test_a_flood_of_live_output_cuts_no_listener_off(room: MakeRoom) -> None:
+    async def flood(arguments: dict[str, Any], context: ToolRun) -> str:
+        for number in range(20_000):
+            context.progress(f"line {number}\n")
+        return "done"
+
+    chat = await room([call()], ["ok"], tools=[EchoTool(action=flood)])
+    async with listening(chat.manager, chat.session_id) as heard:
+        await chat.post("go")
+        await heard.status("idle")
+    deltas = [event.delta for event in heard.events if isinstance(event, FunctionCallOutputDeltaEvent)]
+    assert len(deltas) < 20 and deltas[-1].endswith("line 19999\n")
+
+
+async def test_a_reply_is_saved_while_it_is_written(room: MakeRoom) -> None:
+    chat = await room([ReasoningPiece("hm"), "so far", Pause(until=asyncio.Event())])
+    store = chat.manager.store
+    async with listening(chat.manager, chat.session_id) as heard:
+        await chat.post("go")
+        async with asyncio.timeout(5):
+            while not (saved := await store.writings(chat.session_id)):
+                await asyncio.sleep(0.01)
+        assert (saved[0].reasoning, saved[0].text) == ("hm", "so far")
+        await chat.manager.interrupt(chat.session_id)
+        await heard.status("idle")
+    assert await store.writings() == []
+
+
+async def test_2_4_commands_of_the_person_are_kept_and_never_sent(room: MakeRoom) -> None:
+    chat = await room(["ok"])
+    data = {"kind": "input", "input": "ls"}
+    ack = await chat.manager.post_event(chat.session_id, {"type": "terminal_command", "data": data})
+    items = await chat.say()
+    assert (items[0].id, items[0].type) == (ack.item_id, "terminal_command")
+    assert len(chat.sent[0]) == 1
+
+
 async def test_rounds_have_a_limit(room: MakeRoom) -> None:
     chat = await room(*[[call(call_id=f"c{n}")] for n in range(5)], tools=[EchoTool()])
     await chat.manager.configure(chat.session_id, max_rounds=3)

@@ -1,0 +1,115 @@
+"""Operations that look at the engine: what a chat would cost, its prompt, the models."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from app.sessions.context import offered_tools, system_text
+from app.sessions.errors import InvalidInputError, wrapped
+from app.sessions.history import turns_of
+from app.sessions.items import user_message
+from app.sessions.live import LiveSession
+from app.sessions.records import Json
+from app.sessions.workplace import Workplace
+from backend.chat_engine import EngineStats, Request
+from backend.types import BackendError, ChatCard
+
+
+def _silent(fraction: float) -> None:
+    pass
+
+
+class EngineOperations(Workplace):
+    """The part of the session manager that asks the engine without a turn."""
+
+    # ---- looking ahead ---------------------------------------------------------------------
+
+    async def context(self, session_id: str, draft: str = "") -> Json:
+        """Tokens by part with the draft as the next message: `parts, total, window, exact`."""
+        live = await self.live(session_id)
+        async with self.desk.use(live.settings.model, _silent) as engine:
+            turns = await self._turns(live, draft)
+            tools = offered_tools(live.settings, live.services.toolbox, engine.card)
+            head = [turn for turn in turns if turn["role"] == "system"]
+            without = await self._turns(live, "")
+            count = engine.count
+            try:
+                total = await count(turns, tools)
+                bare = (await count(turns)).tokens
+                history = (await count(without)).tokens if without else 0
+                system = (await count(head)).tokens if head else 0
+            except BackendError as err:
+                raise wrapped(err) from err
+            parts = {
+                "system": min(system, history or system),
+                "tools": total.tokens - bare,
+                "history": max(0, history - system),
+                "draft": max(0, bare - history),
+            }
+            window = engine.card.max_seq
+            return {"parts": parts, "total": total.tokens, "window": window, "exact": total.exact}
+
+    async def preview(self, session_id: str, draft: str = "") -> Json:
+        """The rendered prompt with the draft as the next message: `text, tokens, exact`."""
+        live = await self.live(session_id)
+        async with self.desk.use(live.settings.model, _silent) as engine:
+            request = Request(
+                messages=await self._turns(live, draft),
+                tools=offered_tools(live.settings, live.services.toolbox, engine.card),
+                config=live.settings.generation(engine.card),
+            )
+            try:
+                rendered = await engine.render(request)
+            except BackendError as err:
+                raise wrapped(err) from err
+            tokens = None if rendered.tokens is None else len(rendered.tokens)
+            return {"text": rendered.text, "tokens": tokens, "exact": rendered.exact}
+
+    async def warm(self, session_id: str, draft: str = "") -> None:
+        """Read a conversation ahead of its use, at the lowest priority."""
+        live = await self.live(session_id)
+        async with self.desk.use(live.settings.model, _silent) as engine:
+            tools = offered_tools(live.settings, live.services.toolbox, engine.card)
+            await engine.warm(await self._turns(live, draft), tools)
+
+    async def _turns(self, live: LiveSession, draft: str) -> list[Json]:
+        items = await self.store.branch(live.record.leaf_id)
+        if draft:
+            items.append(user_message(draft))
+        settings = live.settings
+        blocks = [block for item in items for block in getattr(item, "content", ())]
+        files = await self.files.parts(live.id, blocks)
+        system = system_text(settings.system, planning=settings.approve == "plan")
+        return turns_of(items, system=system, files=files)
+
+    # ---- the process -----------------------------------------------------------------------
+
+    async def models(self) -> list[Any]:
+        """The models found on this machine."""
+        from backend.models import list_models
+
+        return list(await asyncio.to_thread(list_models))
+
+    async def load_model(
+        self, source: str | None, *, progress: Callable[[float], None] = _silent, **options: Any
+    ) -> ChatCard:
+        """Load a model for all sessions, once no turn runs."""
+        return await self.desk.load(source, options, progress)
+
+    async def unload_model(self) -> None:
+        """Free the model; the next turn loads it again."""
+        await self.desk.unload()
+
+    async def engine_stats(self) -> EngineStats | None:
+        """What the engine does now; None where no model is loaded."""
+        return None if self.desk.card is None else await self.desk.engine.stats()
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """One vector per text, by the loaded model."""
+        async with self.desk.use(None, _silent) as engine:
+            try:
+                return await engine.embed(texts)
+            except (BackendError, ValueError) as err:
+                raise InvalidInputError(str(err)) from err
