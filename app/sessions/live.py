@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.sessions.desk import EngineDesk
 from app.sessions.elicit import Elicitations
-from app.sessions.errors import ConflictError, InvalidInputError
+from app.sessions.errors import ConflictError, FiresideError, InvalidInputError
 from app.sessions.events import (
     ElicitationRequestEvent,
     ElicitationResolvedEvent,
@@ -134,15 +134,20 @@ class LiveSession:
 
     async def update(self, change: Change, *, durable: bool = True) -> None:
         """Write a change and follow it in memory."""
-        leaf = change.items[-1].id if change.items and change.move_leaf else None
-        if leaf is not None:
-            # Before the write, so that whoever decides by the leaf meanwhile sees where it goes.
-            self.record = replace(self.record, leaf_id=leaf)
-        await self.services.store.apply(self.id, change, durable=durable)
+        before = self.record
+        leaf = change.fields.get("leaf_id", before.leaf_id)
+        if change.items and change.move_leaf:
+            leaf = change.items[-1].id
+        # Before the write, so that whoever decides by the leaf meanwhile sees where it goes.
+        self.record = replace(before, leaf_id=leaf)
+        try:
+            await self.services.store.apply(self.id, change, durable=durable)
+        except FiresideError:
+            if self.record.leaf_id == leaf:
+                self.record = replace(self.record, leaf_id=before.leaf_id)
+            raise
         fields = {key: value for key, value in change.fields.items() if key != "leaf_id"}
         self.record = replace(self.record, **fields)
-        if "leaf_id" in change.fields:
-            self.record = replace(self.record, leaf_id=change.fields["leaf_id"])
 
     async def post(self, message: Message) -> Message:
         """Take a person's message: it starts a turn, or waits for the running one. Durable on return."""
@@ -211,7 +216,6 @@ class LiveSession:
 
     async def branch_to(self, item_id: str | None, leaf: str | None) -> None:
         """Make the branch that ends at `leaf` the active one."""
-        self.record = replace(self.record, leaf_id=leaf)
         await self.update(Change(fields={"leaf_id": leaf}))
         self.publish(SessionBranchEvent(item_id=item_id, parent_id=None, active=leaf))
 

@@ -135,7 +135,12 @@ class Turn:
             written=written,
             fields=fields or {},
         )
-        await live.update(change, durable=durable)
+        try:
+            await live.update(change, durable=durable)
+        except FiresideError:
+            self.tip = tip
+            self.items = self.items[: len(self.items) - len(items)]
+            raise
 
     def begin_response(self) -> None:
         """Publish that the response exists, once."""
@@ -164,9 +169,9 @@ class Turn:
             end = End("cancelled")
         try:
             await self._finish(end)
-        except FiresideError:
+        except Exception as err:
             logger.exception("the end of a turn could not be written")
-            self.live.turns.pop(self.response_id, None)
+            self._abandon(err)
 
     async def _work(self) -> End:
         live, settings = self.live, self.settings
@@ -200,6 +205,9 @@ class Turn:
                 return End("incomplete", "max_output_tokens")
             case "cancelled":
                 return End("cancelled")
+            case "error":
+                message = "The engine ended the reply without a result."
+                return End("failed", error={"code": "engine_error", "message": message})
             case _:
                 return End("completed")
 
@@ -249,6 +257,23 @@ class Turn:
                 self.publish(ResponseErrorEvent(source="execution", error=end.error))
             self.publish(TERMINAL_EVENTS[end.status](response=self._final(end)))
         await live.turn_ended(self, end.status, end.error)
+
+    def _abandon(self, err: Exception) -> None:
+        """The store fails: nobody may wait for a turn whose end cannot be written."""
+        self.live.turns.pop(self.response_id, None)
+        message = err.message if isinstance(err, FiresideError) else f"{type(err).__name__}: {err}"
+        error: Json = {"code": "store_error", "message": message}
+        if self._created:
+            response = replace(self.response, status="failed", completed_at=now(), error=error)
+            self.publish(TERMINAL_EVENTS["failed"](response=response))
+        self.publish(
+            SessionStatusEvent(
+                conversation_id=self.live.id,
+                status="failed",
+                response_id=self.response_id,
+                error=error,
+            )
+        )
 
     def _unanswered(self) -> list[Item]:
         """An empty reply for a question that was stopped before its first word."""

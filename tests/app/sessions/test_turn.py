@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.sessions.errors import ConflictError, InvalidInputError
+from app.sessions.errors import ConflictError, InvalidInputError, ServerError
 from app.sessions.events import (
     FunctionCallOutputDeltaEvent,
     OutputTextDeltaEvent,
@@ -205,6 +205,27 @@ async def test_a_failure_in_the_middle_keeps_what_was_seen(room: MakeRoom) -> No
     assert heard.types[-3:] == ["response.error", "response.failed", "session.status"]
     message = (await chat.items())[1]
     assert isinstance(message, Message) and message.interrupted and message.text == "half a"
+
+
+async def test_a_store_that_fails_ends_the_turn_and_nobody_waits(room: MakeRoom) -> None:
+    chat = await room(["a"], ["b"])
+    store, full = chat.manager.store, True
+    apply = store.apply
+
+    async def failing(session_id: str, change: Any, **more: Any) -> None:
+        if full and any(isinstance(item, Message) and item.role == "assistant" for item in change.items):
+            raise ServerError("The chat store failed: database or disk is full.")
+        await apply(session_id, change, **more)
+
+    store.apply = failing  # type: ignore[method-assign]
+    async with listening(chat.manager, chat.session_id) as heard:
+        await chat.post("one")
+        failed = await heard.status("failed")
+        assert "disk is full" in failed.error["message"]  # type: ignore[attr-defined]
+        full = False
+        await chat.post("two")
+        await heard.status("idle")
+    assert [item.text for item in await chat.items() if isinstance(item, Message)] == ["one", "two", "b"]
 
 
 # ---- interrupts ----------------------------------------------------------------------------
