@@ -30,7 +30,7 @@ from app.sessions.settings import Defaults, checked
 from app.sessions.snapshot import SNAPSHOT_ITEMS, Ack, SessionSnapshot
 from app.sessions.store import Order, Store
 from app.sessions.toolbox import MODES, Mode, ModePolicy, Policy, SessionTool, Toolbox
-from app.sessions.tree import TreeOperations
+from app.sessions.tree import TreeOperations, copies
 from app.sessions.workplace import folder_of
 from backend.chat_engine import ChatEngine, LoadSpec
 
@@ -121,7 +121,7 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
             labels=dict(labels or {}),
             settings={name: value for name, value in settings.items() if value is not None},
         )
-        items = [replace(item_from_wire(item), id=new_id("item")) for item in initial_items]
+        items = copies([item_from_wire(item) for item in initial_items])
         await self.store.add_session(record, items)
         return await self.get(record.id)
 

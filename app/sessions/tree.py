@@ -90,6 +90,10 @@ class TreeOperations(Workplace):
         live = await self.of_item(item_id)
         async with live.writing():
             leaf = await self.store.newest_leaf(item_id)
+            for turn in live.turns.values():
+                # A running turn has gone on since.
+                if any(item.id == leaf for item in turn.items):
+                    leaf = turn.tip or leaf
             await live.branch_to(item_id, leaf)
             return leaf
 
@@ -132,8 +136,10 @@ class TreeOperations(Workplace):
                 items.append(reasoning_item(whole[:reasoning_end], response_id=message.response_id))
             text = whole[reasoning_end:].lstrip("\n")
             content = (output_text(text),) if text else ()
-            divided = replace(message, id=new_id("msg"), content=content, tokens=None)
-            items += [divided, *_copies(path[place + 1 :])]
+            items.append(replace(message, content=content, tokens=None))
+            divided_at = len(items) - 1
+            items = copies([*items, *path[place + 1 :]])
+            divided = items[divided_at]
             parent = path[start - 1].id if start else None
             await live.update(Change(items=items, parent=parent))
             await live.branch_to(divided.id, items[-1].id)
@@ -165,7 +171,7 @@ class TreeOperations(Workplace):
             status="running",
         )
         names = await self.files.copy(record.id, copy.id)
-        await self.store.add_session(copy, [_renamed(item, names) for item in _copies(path)])
+        await self.store.add_session(copy, [_renamed(item, names) for item in copies(path)])
         live = await self.live(copy.id)
         async with live.writing():
             return copy.id
@@ -201,13 +207,18 @@ class TreeOperations(Workplace):
         raise ConflictError("That message has been sent already.")
 
 
-def _copies(items: Sequence[Item]) -> list[Item]:
-    """The same items under new ids; what points inside them points to the copies."""
+def copies(items: Sequence[Item]) -> list[Item]:
+    """The same items and responses under new ids; what points inside them points to the copies."""
     ids: dict[str, str] = {}
+    responses: dict[str, str] = {}
     copies: list[Item] = []
     for item in items:
         ids[item.id] = new_id(item.prefix)
-        copy = replace(item, id=ids[item.id])
+        response = item.response_id
+        if response is not None:
+            # A response is found by its id alone, so no two may share one.
+            response = responses.setdefault(response, new_id("resp"))
+        copy = replace(item, id=ids[item.id], response_id=response)
         if isinstance(copy, Compaction):
             copy = replace(copy, last_item_id=ids.get(copy.last_item_id, copy.last_item_id))
         copies.append(copy)

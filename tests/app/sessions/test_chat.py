@@ -91,6 +91,11 @@ async def test_1_2_send_ends_with_its_own_turn_after_yielding_it(room: MakeRoom)
     assert "".join(event.delta for event in events if isinstance(event, OutputTextDeltaEvent)) == "ab"
 
 
+async def test_1_2_a_burst_of_pieces_cuts_nobody_off(room: MakeRoom) -> None:
+    place = await room(["w"] * 4000)
+    assert (await chat_of(place).query("hi")).text == "w" * 4000
+
+
 async def test_1_2_another_turns_end_does_not_end_this_send(room: MakeRoom) -> None:
     gate = asyncio.Event()
     place = await room(["first", Pause(until=gate)], ["second"])

@@ -146,16 +146,23 @@ async def test_the_tree_is_left_alone_while_a_reply_is_written(room: MakeRoom) -
 
 
 async def test_a_fork_is_an_idle_copy_that_shares_nothing(room: MakeRoom) -> None:
-    chat = await room([call()], ["one"], ["two"], tools=[EchoTool()])
+    chat = await room([call()], ["one"], ["two"], [" and more"], tools=[EchoTool()])
     await chat.say("q")
     first = next(item for item in await chat.items() if item.response_id).response_id
     await chat.say("r")
+    await chat.manager.fork(chat.session_id)
     copy = await chat.manager.fork(chat.session_id, "again", up_to_response_id=first)
     snapshot = await chat.manager.get(copy)
     assert (snapshot.title, snapshot.status) == ("again", "idle")
     assert texts(list(snapshot.items)) == ["q", "one"]
     ids = {item.id for item in await chat.items()}
     assert not ids & {item.id for item in snapshot.items}
+    [reply] = [item for item in await chat.items() if texts([item]) == ["two"]]
+    assert await after(chat, chat.manager.continue_reply(reply.response_id or "")) == [
+        *["q", "one", "r"],
+        "two and more",
+    ]
+    assert texts(list((await chat.manager.get(copy)).items)) == ["q", "one"]
     with pytest.raises(InvalidInputError):
         await chat.manager.fork(chat.session_id, up_to_response_id="resp_unknown")
 
