@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import io
-import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from app.sessions.errors import InvalidInputError, not_found
 from app.sessions.records import Json, plain
+
+if TYPE_CHECKING:
+    import tarfile
 
 DEFAULT_AGENT = "fireside"
 CONFIG_NAMES = ("config.yaml", "config.yml", "config.json")
@@ -80,6 +81,9 @@ def agent_from_bundle(bundle: bytes) -> Agent:
 
     InvalidInputError for a bad archive, links, ways out of it, too much in it, no configuration.
     """
+    import io
+    import tarfile
+
     try:
         with tarfile.open(fileobj=io.BytesIO(bundle), mode="r:gz") as archive:
             text, name = _config_of(archive)

@@ -277,9 +277,8 @@ class SessionsChat:
             await self._answer(state, event)
 
     async def _answer(self, state: HookState, event: ElicitationRequestEvent) -> None:
-        accepted = await state.accepts(event)
+        result = await state.answer(event)
         target = event.params.get("target_session_id") or self.session_id
-        result = {"action": "accept" if accepted else "decline"}
         await self.namespace.resolve_elicitation(str(target), event.elicitation_id, result)
 
     async def _dispatch(self, state: HookState, event: SessionEvent) -> None:

@@ -48,11 +48,6 @@ class EngineDesk:
             return None
         return self._engine.card
 
-    @property
-    def users(self) -> int:
-        """Turns that use the engine now."""
-        return self._users
-
     def must_wait(self, model: str | None) -> bool:
         """Whether another model is at work, so that a turn on `model` has to wait for its end."""
         return self._users > 0 and not self._fits(model)

@@ -169,13 +169,6 @@ class SessionFiles:
         return found
 
 
-def block_for(file: SessionFile) -> Json:
-    """The content block that attaches a file to a message."""
-    if file.content_type.startswith("image/"):
-        return {"type": "input_image", "file_id": file.id}
-    return {"type": "input_file", "file_id": file.id, "filename": file.name}
-
-
 def _part(file: SessionFile, content: bytes) -> Json:
     kind = _kind(file.content_type)
     if kind == "text":

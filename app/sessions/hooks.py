@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -121,7 +121,8 @@ class StreamHooks:
     on_tool_call_end: Hook[ToolCallEndCtx] | None = None
     on_file_output: Hook[FileOutputCtx] | None = None
     on_elicitation_request: Hook[ElicitationRequestCtx] | None = None
-    """Returns whether to accept. Absent, raising or anything false refuses."""
+    """Returns whether to accept, or a whole answer `{action, content}`. Absent, raising or anything
+    false refuses."""
     on_retry: Hook[ResponseRetryEvent] | None = None
     on_error: Hook[ResponseErrorEvent] | None = None
     on_compaction_start: Hook[CompactionInProgressEvent] | None = None
@@ -200,8 +201,8 @@ class HookState:
             case _:
                 pass
 
-    async def accepts(self, event: ElicitationRequestEvent) -> bool:
-        """What the elicitation hook says; no is the answer where it says nothing."""
+    async def answer(self, event: ElicitationRequestEvent) -> Json:
+        """What the elicitation hook says, as a resolution; no is the answer where it says nothing."""
         context = ElicitationRequestCtx(
             event.elicitation_id,
             self._response.id if self._response else None,
@@ -209,10 +210,13 @@ class HookState:
             event.params.get("target_session_id"),
         )
         try:
-            return bool(await call(self.hooks.on_elicitation_request, context))
+            said = await call(self.hooks.on_elicitation_request, context)
         except Exception:  # Anybody's code; a broken hook must not let a call through.
             logger.exception("an elicitation hook failed; the request is declined")
-            return False
+            said = False
+        if isinstance(said, Mapping):
+            return dict(cast("Mapping[str, Any]", said))
+        return {"action": "accept" if said else "decline"}
 
     async def ran_locally(self, item: FunctionCall, output: str) -> None:
         """The end of a call that the client ran itself."""

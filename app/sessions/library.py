@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from app.sessions.children import is_busy, summary
 from app.sessions.errors import InvalidInputError
 from app.sessions.events import SessionEvent, SessionTitleEvent
-from app.sessions.export import FORMATS, render
-from app.sessions.importing import ImportedSession, read_export
 from app.sessions.records import Json, new_id, now
 from app.sessions.rows import Change, SessionRecord
 from app.sessions.snapshot import SessionSummary, summary_of
 from app.sessions.store import Order
 from app.sessions.workplace import Workplace
+
+if TYPE_CHECKING:
+    from app.sessions.importing import ImportedSession
 
 ExportFormat = Literal["jsonl", "markdown", "html"]
 MAX_TITLE_CHARS = 200
@@ -110,6 +111,8 @@ class LibraryOperations(Workplace):
 
     async def export(self, session_id: str, format: ExportFormat = "jsonl") -> str:
         """A session as text: the whole tree as JSON lines, or the active path as Markdown or HTML."""
+        from app.sessions.export import FORMATS, render
+
         if format not in FORMATS:
             raise InvalidInputError(f"A chat is exported as {', '.join(FORMATS)}, not as {format[:40]!r}.")
         record = await self.record(session_id)
@@ -125,6 +128,8 @@ class LibraryOperations(Workplace):
         Imported sessions bring no rules, no queue and no open calls. A torn last line is set
         aside; InvalidInputError where nothing can be read.
         """
+        from app.sessions.importing import read_export
+
         sessions = await asyncio.to_thread(read_export, Path(file))
         return [await self._take_in(session) for session in sessions]
 

@@ -406,6 +406,16 @@ async def test_4_the_elicitation_hook_decides_and_fails_closed(
     assert bool(tool.calls) is runs
 
 
+async def test_4_the_elicitation_hook_may_give_a_whole_answer(room: MakeRoom) -> None:
+    answers = [{"action": "accept", "content": {"scope": "session"}}, {"content": "accept"}]
+    tool = EchoTool(effect="write")
+    place = await room([call(a=1)], ["ok"], [call(call_id="c2", a=2)], ["ok"], tools=[tool])
+    hooks = StreamHooks(on_elicitation_request=lambda context: answers.pop(0))
+    await chat_of(place, hooks=hooks).query("go")
+    await chat_of(place, hooks=hooks).query("again")
+    assert len(tool.calls) == 1 and len(await place.manager.rules(place.session_id)) == 1
+
+
 async def test_4_without_a_hook_a_question_is_declined(room: MakeRoom) -> None:
     tool = EchoTool(effect="write")
     place = await room([call()], ["ok"], tools=[tool])
