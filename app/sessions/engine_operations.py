@@ -72,7 +72,10 @@ class EngineOperations(Workplace):
         live = await self.live(session_id)
         async with self.desk.use(live.settings.model, _silent) as engine:
             tools = offered_tools(live.settings, live.services.toolbox, engine.card)
-            await engine.warm(await self._turns(live, draft), tools)
+            try:
+                await engine.warm(await self._turns(live, draft), tools)
+            except BackendError as err:
+                raise wrapped(err) from err
 
     async def _turns(self, live: LiveSession, draft: str) -> list[Json]:
         items = await self.store.branch(live.record.leaf_id)

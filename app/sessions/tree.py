@@ -81,7 +81,8 @@ class TreeOperations(Workplace):
             if not 0 <= token_index < len(message.tokens):
                 raise InvalidInputError(f"The message has tokens 0 to {len(message.tokens) - 1}.")
             head = "".join(str(token["text"]) for token in message.tokens[:token_index])
-            text = head + await self.desk.engine.detokenize([token_id])
+            async with self.desk.use(live.settings.model, lambda fraction: None) as engine:
+                text = head + await engine.detokenize([token_id])
             start = replace(message, content=(output_text(text),), tokens=None)
             return (await live.rerun(node.parent_id, continued=start))[0]
 

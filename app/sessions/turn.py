@@ -181,6 +181,7 @@ class Turn:
             self.publish(ResponseQueuedEvent(response=replace(self.response, status="queued")))
         async with desk.use(settings.model, self._loading, lambda: not self.interrupted) as engine:
             self._engine = engine
+            self._loaded()
             if self.compacts:
                 await Context(self, engine).compact()
                 return End("completed")
@@ -220,7 +221,9 @@ class Turn:
                 )
             )
         self.publish(SessionModelLoadEvent(fraction=fraction))
-        if fraction >= 1.0:
+
+    def _loaded(self) -> None:
+        if self.live.record.status == "launching":
             self.live.record = replace(self.live.record, status="running")
             self.publish(
                 SessionStatusEvent(

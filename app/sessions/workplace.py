@@ -44,7 +44,9 @@ class Workplace:
     async def start(self) -> None:
         """Make whole what a crash left behind, and remove what was deleted long ago."""
         await recover(self.store)
-        await self.store.purge()
+        for session_id in await self.store.purge():
+            if self.store.locks.try_take(session_id):
+                self.store.locks.forget(session_id)
 
     async def stop(self) -> None:
         """Stop every turn and let go of every session."""
