@@ -96,14 +96,16 @@ class LiveSession:
                 event = replace(event, params={"target_session_id": self.id, **event.params})
             self.parent.publish(event)
 
-    async def set_status(
-        self, status: str, response_id: str | None = None, error: Json | None = None, **fields: Any
-    ) -> None:
+    async def set_status(self, status: str, response_id: str | None = None, **fields: Any) -> None:
         """Move to `status`, in the store and then for the subscribers."""
         await self.update(Change(fields={"status": status, **fields}))
-        self.publish(
-            SessionStatusEvent(conversation_id=self.id, status=status, response_id=response_id, error=error)
-        )
+        self.publish_status(status, response_id)
+
+    def resting_status(self, end: str) -> str:
+        """The session's status after a turn that ended as `end`."""
+        if end == "failed":
+            return "failed"
+        return "waiting" if self.services.children.working(self.id) else "idle"
 
     # ---- changing --------------------------------------------------------------------------
 
@@ -179,7 +181,7 @@ class LiveSession:
         await self.update(Change(items=inputs, parent=leaf, dequeue=dequeue, fields=fields))
         if tip == leaf:
             self._known = (self.record.leaf_id, [*items, *inputs])
-        self.publish(SessionStatusEvent(conversation_id=self.id, status="running", response_id=response_id))
+        self.publish_status("running", response_id)
         self.publish_consumed(inputs, response_id)
         if dequeue:
             self.publish_queue()
@@ -246,11 +248,10 @@ class LiveSession:
                 waiting, self.queue = self.queue, []
                 await self.begin(waiting, dequeue=[item.id for item in waiting])
                 return
-            if status == "failed":
-                await self.set_status("failed", turn.response_id, error, last_error=error)
-            else:
-                resting = "waiting" if self.services.children.working(self.id) else "idle"
-                await self.set_status(resting, turn.response_id)
+            resting = self.resting_status(status)
+            if self.record.status != resting:
+                await self.update(Change(fields={"status": resting, "last_error": error}))
+            self.publish_status(resting, turn.response_id, error)
         await self.services.children.settled(self)
 
     async def change_queue(self, item_id: str, content: Message | None) -> None:
@@ -301,6 +302,11 @@ class LiveSession:
         self.services.store.locks.release(self.id)
 
     # ---- small events ----------------------------------------------------------------------
+
+    def publish_status(self, status: str, response_id: str | None, error: Json | None = None) -> None:
+        self.publish(
+            SessionStatusEvent(conversation_id=self.id, status=status, response_id=response_id, error=error)
+        )
 
     def publish_queue(self) -> None:
         self.publish(SessionQueueEvent(inputs=tuple(item.to_wire() for item in self.queue)))

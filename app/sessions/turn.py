@@ -25,7 +25,6 @@ from app.sessions.events import (
     SessionEvent,
     SessionInterruptedEvent,
     SessionModelLoadEvent,
-    SessionStatusEvent,
 )
 from app.sessions.items import ErrorItem, FunctionCall, Item, Message
 from app.sessions.records import Json, now
@@ -215,21 +214,13 @@ class Turn:
     def _loading(self, fraction: float) -> None:
         if self.live.record.status != "launching":
             self.live.record = replace(self.live.record, status="launching")
-            self.publish(
-                SessionStatusEvent(
-                    conversation_id=self.live.id, status="launching", response_id=self.response_id
-                )
-            )
+            self.live.publish_status("launching", self.response_id)
         self.publish(SessionModelLoadEvent(fraction=fraction))
 
     def _loaded(self) -> None:
         if self.live.record.status == "launching":
             self.live.record = replace(self.live.record, status="running")
-            self.publish(
-                SessionStatusEvent(
-                    conversation_id=self.live.id, status="running", response_id=self.response_id
-                )
-            )
+            self.live.publish_status("running", self.response_id)
 
     def _failed(self, err: FiresideError) -> End:
         error: Json = {"code": err.code or "error", "message": err.message}
@@ -252,7 +243,11 @@ class Turn:
             )
         elif end.status == "cancelled" and not self.compacts:
             items += self._unanswered()
-        await self.append(items, written=[self.response_id])
+        fields: Json = {}
+        if not live.queue and len(live.turns) == 1:
+            # With the last item, so that whoever reads after the terminal event sees a resting session.
+            fields = {"status": live.resting_status(end.status), "last_error": end.error}
+        await self.append(items, written=[self.response_id], fields=fields)
         # A turn that dies before its response exists tells so by its status alone.
         if not self.compacts and (self._created or self._queued or end.status != "failed"):
             self.begin_response()
@@ -269,14 +264,7 @@ class Turn:
         if self._created:
             response = replace(self.response, status="failed", completed_at=now(), error=error)
             self.publish(TERMINAL_EVENTS["failed"](response=response))
-        self.publish(
-            SessionStatusEvent(
-                conversation_id=self.live.id,
-                status="failed",
-                response_id=self.response_id,
-                error=error,
-            )
-        )
+        self.live.publish_status("failed", self.response_id, error)
 
     def _unanswered(self) -> list[Item]:
         """An empty reply for a question that was stopped before its first word."""

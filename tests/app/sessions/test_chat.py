@@ -96,6 +96,17 @@ async def test_1_2_a_burst_of_pieces_cuts_nobody_off(room: MakeRoom) -> None:
     assert (await chat_of(place).query("hi")).text == "w" * 4000
 
 
+async def test_1_2_after_a_send_the_session_is_at_rest(room: MakeRoom) -> None:
+    place = await room(["a"], ["b", EngineError("boom")])
+    chat = chat_of(place)
+    await chat.query("one")
+    assert (await chat.refresh()).status == "idle"
+    await chat.query("two")
+    snapshot = await chat.refresh()
+    assert snapshot.status == "failed" and snapshot.last_task_error
+    assert snapshot.last_task_error["message"] == "boom"
+
+
 async def test_1_2_another_turns_end_does_not_end_this_send(room: MakeRoom) -> None:
     gate = asyncio.Event()
     place = await room(["first", Pause(until=gate)], ["second"])

@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
-from app.sessions.events import SessionPrefillEvent, SessionUsageEvent
+from app.sessions.errors import FiresideError
+from app.sessions.events import OutputTextDeltaEvent, SessionPrefillEvent, SessionUsageEvent
 from app.sessions.items import Message
 from app.sessions.manager import SessionManager
 from app.sessions.store import Store
+from backend.host import EngineHost
 from backend.local import InProcessEngine
 from tests.app.sessions.conftest import listening
 
@@ -57,3 +62,26 @@ async def test_a_model_that_is_not_there_fails_the_turn_with_a_remedy(tmp_path: 
             )
             failed = await heard.status("failed")
         assert failed.error["code"] == "not_found" and failed.error["remediation"]  # type: ignore[attr-defined]
+
+
+async def test_a_killed_engine_process_costs_one_reply(tiny_llama: Path, tmp_path: Path) -> None:
+    host = EngineHost()
+    async with SessionManager(model=str(tiny_llama), engine=host, store=Store(tmp_path / "c.db")) as manager:
+        chat = await manager.sessions_chat()
+        config = {"max_new_tokens": 200, "temperature": 0.0, "ignore_eos": True}
+        await manager.configure(chat.session_id, config=config, overflow="error")
+        killed = False
+        with contextlib.suppress(FiresideError):
+            async for event in chat.send("hello"):
+                if isinstance(event, OutputTextDeltaEvent) and not killed:
+                    killed = True
+                    assert host.pid
+                    os.kill(host.pid, signal.SIGKILL)
+        assert killed and (await chat.refresh()).status == "failed"
+        cut = next(
+            item for item in chat.session.items if isinstance(item, Message) and item.role == "assistant"
+        )
+        assert cut.interrupted
+        await manager.configure(chat.session_id, config={**config, "max_new_tokens": 5})
+        result = await chat.query("are you there?")
+        assert result.usage and result.usage["output_tokens"] == 5
