@@ -148,6 +148,32 @@ async def test_a_private_chat_keeps_no_output_file(
     assert not [path for path in isolated_home.rglob("*") if path.is_file()]
 
 
+async def test_a_private_chat_leaves_its_words_nowhere(
+    room: MakeRoom, tmp_path: Path, isolated_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space, scratch, word = tmp_path / "space", tmp_path / "scratch", "quicksilver"
+    for folder in (space, scratch):
+        folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+
+    def whisper() -> str:
+        "Say it."
+        return f"{word} returned " * 20_000
+
+    script = [f"{word} said", called("whisper")]
+    chat = await room(script, ["ok"], tools=[whisper], workspace=space, approve="all", store=Store(None))
+    (tmp_path / "given.txt").write_text(f"{word} attached")
+    helper = await chat.manager.sessions_chat()
+    await chat.manager.set_draft(helper.session_id, f"{word} typed")
+    result = await helper.query(f"{word} asked", files=[tmp_path / "given.txt"])
+    assert result.text == f"{word} saidok"
+    await chat.manager.aclose()
+    left = [
+        path for folder in (space, scratch, isolated_home) for path in folder.rglob("*") if path.is_file()
+    ]
+    assert [path for path in left if word.encode() in path.read_bytes()] == []
+
+
 async def test_7_a_task_is_handed_on_to_a_child_with_no_more_rights(room: MakeRoom) -> None:
     @tool(does="write")
     def change() -> str:

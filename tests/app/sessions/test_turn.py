@@ -457,6 +457,18 @@ async def test_a_second_writer_is_told_who_has_the_chat(room: MakeRoom, tmp_path
     assert len(await second.say("mine")) == 4
 
 
+async def test_a_resumed_chat_sends_the_model_what_the_screen_shows(room: MakeRoom, tmp_path: Path) -> None:
+    script = [ReasoningPiece("hm"), call(word="ember")]
+    first = await room(script, ["one"], store=Store(tmp_path / "r.db"), tools=[EchoTool()])
+    await first.say("first question")
+    await first.manager.aclose()
+    second = await room(["two"], store=Store(tmp_path / "r.db"))
+    second.session_id = first.session_id
+    await second.say("second question")
+    assert [turn["role"] for turn in second.sent[0]] == ["user", "assistant", "tool", "assistant", "user"]
+    assert second.sent[0][:3] == first.sent[1]
+
+
 async def test_a_second_reader_follows_what_the_first_writes(room: MakeRoom, tmp_path: Path) -> None:
     first = await room(["one"], store=Store(tmp_path / "two.db"))
     second = await room(store=Store(tmp_path / "two.db"))
