@@ -67,6 +67,7 @@ class Context:
 
     async def request(self) -> Request:
         """The request, made to fit. FiresideError with the numbers where that cannot be."""
+        self._refuse_mute_model()
         await self._read_files()
         turn = self._turn
         try:
@@ -86,6 +87,19 @@ class Context:
             continue_reply=continued,
             add_generation_prompt=not continued,
         )
+
+    def _refuse_mute_model(self) -> None:
+        """Tools that a person chose for this very chat are not left out without a word."""
+        settings, card = self._turn.settings, self._engine.card
+        chosen = settings.origins.get("tools") == "session"
+        offered = self._live.services.toolbox.offered(settings.tools, settings.approve)
+        if chosen and offered and not card.supports_tools:
+            raise FiresideError(
+                f"{card.model_id} has no way to call tools. Load it with --tool-format generic, choose "
+                f"another model, or take the tools away.",
+                400,
+                "no_tools",
+            )
 
     async def _read_files(self) -> None:
         blocks = [block for item in self._turn.items if isinstance(item, Message) for block in item.content]

@@ -110,6 +110,12 @@ class Workplace:
         self._children.add(parent, child)
         return child
 
+    async def release(self, session_id: str) -> None:
+        """Close a session here: stop what runs, end its streams, let other processes have it."""
+        live = self._live.pop(session_id, None)
+        if live is not None:
+            await live.close()
+
     def forget(self, session_id: str) -> None:
         """No longer keep a closed session."""
         self._live.pop(session_id, None)

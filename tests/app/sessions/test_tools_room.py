@@ -168,9 +168,8 @@ async def test_a_private_chat_leaves_its_words_nowhere(
     result = await helper.query(f"{word} asked", files=[tmp_path / "given.txt"])
     assert result.text == f"{word} saidok"
     await chat.manager.aclose()
-    left = [
-        path for folder in (space, scratch, isolated_home) for path in folder.rglob("*") if path.is_file()
-    ]
+    places = (space, scratch, isolated_home)
+    left = [path for folder in places for path in folder.rglob("*") if path.is_file()]
     assert [path for path in left if word.encode() in path.read_bytes()] == []
 
 

@@ -378,6 +378,29 @@ async def test_tools_are_offered_only_to_a_model_that_calls(room: MakeRoom) -> N
     assert chat.engine.requests[0].tools == []
 
 
+async def test_tools_chosen_for_a_model_that_cannot_call_are_an_error_with_a_way_out(room: MakeRoom) -> None:
+    card = replace(CARD, supports_tools=False)
+    chat = await room(["a"], engine=ScriptedEngine(card=card), tools=[EchoTool()])
+    await chat.manager.configure(chat.session_id, tools=["echo"])
+    await chat.say()
+    error = (await chat.manager.get(chat.session_id)).last_task_error
+    assert error and error["code"] == "no_tools" and "--tool-format generic" in error["message"]
+    await chat.manager.configure(chat.session_id, tools=[])
+    await chat.say()
+    assert (await chat.manager.get(chat.session_id)).status == "idle"
+
+
+async def test_a_released_chat_can_be_written_by_another_process(room: MakeRoom, tmp_path: Path) -> None:
+    first = await room(["one"], ["three"], store=Store(tmp_path / "s.db"))
+    second = await room(["two"], store=Store(tmp_path / "s.db"))
+    second.session_id = first.session_id
+    await first.say("a")
+    await first.manager.release(first.session_id)
+    assert texts(await second.say("b")) == ["a", "one", "b", "two"]
+    await second.manager.release(first.session_id)
+    assert texts(await first.say("c"))[-2:] == ["c", "three"]
+
+
 async def test_process_wide_calls(room: MakeRoom) -> None:
     chat = await room(["a"])
     await chat.manager.warm(chat.session_id, "next")
