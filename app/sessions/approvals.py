@@ -95,9 +95,14 @@ def _question(call: FunctionCall, tool: SessionTool, arguments: Json, decision: 
         "tool": tool.name,
         "call_id": call.call_id,
         "arguments": arguments,
-        "offers": [{"id": str(number), **offer} for number, offer in enumerate(decision.offers)],
+        "offers": [_numbered(number, offer) for number, offer in enumerate(decision.offers)],
         "scopes": list(SCOPES if decision.offers else SCOPES[:1]),
     }
+
+
+def _numbered(number: int, offer: Json) -> Json:
+    """An offer as a face sees it: named by its place."""
+    return {**offer, "id": str(number)}
 
 
 async def _answered(
@@ -136,7 +141,9 @@ def _rule(turn: Turn, tool: SessionTool, offers: Sequence[Json], content: Json) 
     fitting = [(number, offer) for number, offer in enumerate(offers) if scope in offer.get("scopes", SCOPES)]
     if "rule" in content:
         wanted = content["rule"]
-        fitting = [(number, offer) for number, offer in fitting if wanted in (str(number), offer)]
+        fitting = [
+            (number, offer) for number, offer in fitting if wanted in (str(number), _numbered(number, offer))
+        ]
     if not fitting:
         return None
     offer = fitting[0][1]

@@ -65,6 +65,9 @@ async def write_reply(turn: Turn, engine: ChatEngine, request: Request) -> Reply
         async with contextlib.aclosing(steps):
             async for pieces in steps:
                 draft.take(pieces)
+                if turn.interrupted:
+                    # An engine that was still starting the request has not heard of it.
+                    engine.cancel(request.id)
                 # Pieces that arrive all at once must not outrun those that listen.
                 await asyncio.sleep(0)
     except BaseException:

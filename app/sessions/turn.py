@@ -188,6 +188,8 @@ class Turn:
                 if self.interrupted:
                     return End("cancelled")
                 request = await Context(self, engine).request()
+                if self.interrupted:
+                    return End("cancelled")
                 reply = await write_reply(self, engine, request)
                 self.continued = None
                 # Also for a turn that was stopped meanwhile: what was stored needs its results.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -120,7 +121,8 @@ async def walk(steps: list[tuple[str, int]], draws: list[int]) -> None:
 ENDS = {f"response.{status}" for status in ("completed", "failed", "incomplete", "cancelled")}
 
 
-@settings(max_examples=40, deadline=None)
+@pytest.mark.timeout(60)
+@settings(max_examples=20, deadline=None)
 @given(
     steps=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 50)), min_size=1, max_size=12),
     draws=st.lists(st.integers(0, 5), min_size=1, max_size=6),

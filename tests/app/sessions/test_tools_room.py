@@ -55,7 +55,8 @@ async def test_an_offered_scope_lets_the_next_call_pass(room: MakeRoom, tmp_path
     space.mkdir()
     scripts = [[called("write_file", f"c{n}", path=f"{n}.txt", content="x")] for n in range(2)]
     chat = await room(scripts[0], scripts[1], ["ok"], tools=[write_file], workspace=space)
-    await answered(chat, {"action": "accept", "content": {"scope": "session"}})
+    [asked] = await answered(chat, {"action": "accept", "content": {"scope": "session", "rule": "0"}})
+    assert [offer["id"] for offer in asked["offers"]] == ["0", "1"]
     assert sorted(path.name for path in space.iterdir()) == ["0.txt", "1.txt"]
     [rule] = await chat.manager.rules(chat.session_id)
     assert rule["scope"] == "session"
