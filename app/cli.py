@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from app.cli_groups import group, sessions, tools
 from app.exits import ExitCode, Failure, explain, usage
 from app.flags import CHAT, Flag, Given, command, settings_of
 from app.terminal import is_terminal, notify, prepare, sanitize
@@ -36,19 +37,40 @@ ONE_SHOT: tuple[Flag, ...] = (
     Flag(("--dry-run",), bool, "Print the exact prompt and its token count, and stop."),
     Flag(("--version",), bool, "Print the version and exit."),
 )
+SESSION: tuple[Flag, ...] = (
+    Flag(
+        ("--tools",),
+        list[str],
+        "Tools the model may call: names, patterns, files (commas; repeatable).",
+        None,
+        "NAMES|FILE",
+    ),
+    Flag(("--no-tools",), bool, "Offer no tools."),
+    Flag(
+        ("--approve",),
+        str,
+        "What runs without asking: ask (nothing), read, all; none refuses, plan only reads.",
+        None,
+        "ask|read|all|none|plan",
+    ),
+    Flag(("--workspace",), str, "The folder that tools work in; the current one by default.", None, "DIR"),
+    Flag(("--max-turns",), int, "Most rounds of calls and replies.", None, "N"),
+    Flag(("--continue", "-c"), bool, "Go on with the last chat."),
+    Flag(("--resume",), str, "Go on with this chat.", None, "ID"),
+    Flag(("--fork",), str, "Go on in a copy of this chat.", None, "ID"),
+    Flag(("--private",), bool, "Keep nothing of this chat on disk."),
+)
+MODES = ("ask", "read", "all", "none", "plan")
 PLAIN = Flag(("--plain",), bool, "No colours, no line editing.")
 
 
-def _group(help: str) -> typer.Typer:
-    # Rich's help costs 80 ms of import, and so does its traceback.
-    return typer.Typer(help=help, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-
-
-app = _group("Chat with a model of your own, in the terminal.")
-models = _group("The models on this machine.")
-config = _group("Your settings.")
+app = group("Chat with a model of your own, in the terminal.")
+models = group("The models on this machine.")
+config = group("Your settings.")
 app.add_typer(models, name="models")
 app.add_typer(config, name="config")
+app.add_typer(sessions, name="sessions")
+app.add_typer(tools, name="tools")
 
 
 def main(args: Sequence[str]) -> int:
@@ -86,7 +108,7 @@ def _repl(ctx: typer.Context, given: Given) -> int:
     return _start_repl({**(ctx.obj or {}), **given})
 
 
-app.callback(invoke_without_command=True)(command(_chat, *ONE_SHOT, *CHAT))
+app.callback(invoke_without_command=True)(command(_chat, *ONE_SHOT, *SESSION, *CHAT))
 app.command("repl")(command(_repl, PLAIN, *CHAT))
 
 
@@ -234,6 +256,7 @@ def _answer_once(given: Given) -> int:
         raise usage(f"--format takes text, json or jsonl, not {form!r}.")
     if not 1 <= (replies := given.get("replies", 1)) <= 256:
         raise usage("--replies takes a number from 1 to 256.")
+    _check_chat(given)
     settings = settings_of(given)
     from app import oneshot
 
@@ -246,11 +269,36 @@ def _answer_once(given: Given) -> int:
         extract=given.get("extract", False),
         raw=given.get("raw", False),
         dry_run=given.get("dry_run", False),
+        chat=oneshot.ChatChoice(
+            last=given.get("continue_", False),
+            resume=given.get("resume"),
+            fork=given.get("fork"),
+            private=given.get("private", False),
+            tools=tuple(given.get("tools", ())),
+            approve=given.get("approve", "ask"),
+            workspace=given.get("workspace"),
+            max_turns=given.get("max_turns"),
+        ),
     )
     return oneshot.run(job)
 
 
+def _check_chat(given: Given) -> None:
+    """A usage failure for flags of a chat that do not go together."""
+    chosen = [f"--{name.rstrip('_')}" for name in ("continue_", "resume", "fork", "private") if name in given]
+    if len(chosen) > 1:
+        raise usage(f"{' and '.join(chosen)} do not go together.")
+    if given.get("no_tools") and "tools" in given:
+        raise usage("--tools and --no-tools do not go together.")
+    if (mode := given.get("approve", "ask")) not in MODES:
+        raise usage(f"--approve takes {', '.join(MODES)}, not {mode!r}.")
+    if given.get("max_turns", 1) < 1:
+        raise usage("--max-turns takes a number of at least 1.")
+
+
 def _start_repl(given: Given) -> int:
+    if chosen := [flag.names[0] for flag in SESSION if flag.name in given]:
+        raise usage(f"{', '.join(chosen)}: the chat line by line has no sessions and tools.", "Use -p.")
     settings = settings_of(given)
     from app.repl import run
 

@@ -6,9 +6,12 @@ import errno
 import os
 import traceback
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from app.kinds import SettingError
+
+if TYPE_CHECKING:
+    from app.sessions.errors import FiresideError
 
 
 class ExitCode(IntEnum):
@@ -19,6 +22,7 @@ class ExitCode(IntEnum):
     USAGE = 2
     NO_MODEL = 3
     OVERFLOW = 4
+    DENIED = 5
     CUT = 6
     INTERRUPTED = 130
     TERMINATED = 143
@@ -48,8 +52,22 @@ def usage(message: str, remedy: str = "") -> Failure:
     return Failure("usage", message, remedy=remedy, exit_code=ExitCode.USAGE)
 
 
+def session_failure(code: str, message: str, remedy: str = "", status: int | None = None) -> Failure:
+    """The failure that a session's error means; `code` is one of its words, `status` as in HTTP."""
+    from backend.types import LoadCause
+
+    exit_code = ExitCode.NO_MODEL if code in get_args(LoadCause) else ExitCode.FAILED
+    if status in (400, 404):
+        exit_code = ExitCode.USAGE
+    if code == "context_overflow":
+        # The message tells both sizes and what to do.
+        exit_code, remedy = ExitCode.OVERFLOW, ""
+    return Failure(code, message, remedy=remedy, exit_code=exit_code)
+
+
 def explain(error: Exception) -> Failure:
     """The failure that `error` means to a person; unknown errors count as a failed generation."""
+    from app.sessions.errors import FiresideError
     from backend.types import ContextOverflowError, EngineError, ModelLoadError, TemplateError
 
     match error:
@@ -66,6 +84,8 @@ def explain(error: Exception) -> Failure:
             return Failure("engine", str(error), remedy=error.remedy, exit_code=ExitCode.FAILED)
         case TemplateError():
             return Failure("template", str(error), exit_code=ExitCode.FAILED)
+        case FiresideError():
+            return _of_session(error)
         case ValueError():
             return usage(str(error))
         case OSError() if error.errno == errno.ENOSPC:
@@ -80,3 +100,12 @@ def explain(error: Exception) -> Failure:
                 remedy="FIRESIDE_DEBUG=1 shows where it happened.",
                 exit_code=ExitCode.FAILED,
             )
+
+
+def _of_session(error: FiresideError) -> Failure:
+    """A session's error; what the backend said of it first comes through as it is."""
+    from backend.types import BackendError
+
+    if isinstance(error.__cause__, BackendError):
+        return explain(error.__cause__)
+    return session_failure(error.code or "error", error.message, error.remedy, error.status_code)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import keyword
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +36,8 @@ class Flag:
     def name(self) -> str:
         """The parameter's name: the longest spelling."""
         first = max((spelling.partition("/")[0] for spelling in self.names), key=len)
-        return first.lstrip("-").replace("-", "_")
+        name = first.lstrip("-").replace("-", "_")
+        return f"{name}_" if keyword.iskeyword(name) else name
 
 
 def _knob(flag: str, kind: Any, help: str, setting: str = "") -> Flag:
@@ -85,6 +87,13 @@ CHAT: tuple[Flag, ...] = (
         "Chat template: a file, or the template itself.",
         "load.chat_template",
         "FILE|TEXT",
+    ),
+    Flag(
+        ("--tool-format",),
+        str,
+        "How the model writes calls; generic works with any model.",
+        "load.tool_call_format",
+        "NAME",
     ),
     Flag(("--lora",), list[str], "LoRA adapter (repeatable).", "load.lora", "FILE[:SCALE]"),
     Flag(("--timeout",), float, "Give up after this many seconds.", "timeout", "SECONDS"),

@@ -1,6 +1,7 @@
 """One prompt, one answer: the pipe contract of `fireside -p`.
 
-Reads the prompt, loads the model, writes the replies to a sink, and returns the exit code.
+Reads the prompt, loads the model, writes the replies to a sink, keeps them as a chat, and returns
+the exit code. What needs a session or tools is answered by `app.oneshot_session`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from app.config import Settings
 from app.exits import ExitCode, Failure, explain, usage
 from app.interrupt import Interrupted, Interruption
 from app.load_progress import LoadProgress
-from app.sinks import JsonLinesSink, JsonSink, Reply, Sink, TextSink, write_json
+from app.sinks import Answer, EventsSink, JsonLinesSink, JsonSink, Reply, Sink, TextSink, write_json
 from app.stdin import join_parts, read_file, read_stdin
 from app.terminal import is_terminal, notify, prepare, sanitize
 from backend.types import ChatOutcome, GenerationConfig, ModelLoadError, ReasoningPiece, TextPiece
@@ -27,6 +28,32 @@ if TYPE_CHECKING:
 
 Format = Literal["text", "json", "jsonl"]
 MOST_SLOTS = 8
+
+
+@dataclass(frozen=True)
+class ChatChoice:
+    """Which chat a one-shot belongs to, and what its model may use there."""
+
+    last: bool = False
+    """Go on with the chat that changed last."""
+    resume: str | None = None
+    fork: str | None = None
+    private: bool = False
+    tools: tuple[str, ...] = ()
+    """The values of `--tools`: names, patterns and files."""
+    approve: str = "ask"
+    workspace: str | None = None
+    max_turns: int | None = None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there is a chat already."""
+        return self.last or self.resume is not None or self.fork is not None
+
+    @property
+    def needs_session(self) -> bool:
+        """Whether the model alone does not do."""
+        return self.goes_on or bool(self.tools)
 
 
 @dataclass(frozen=True)
@@ -42,30 +69,39 @@ class OneShot:
     extract: bool = False
     raw: bool = False
     dry_run: bool = False
+    chat: ChatChoice = ChatChoice()
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the answer is to be saved as a chat; a raw prompt is none."""
+        return not (self.chat.private or self.raw)
 
 
 def run(job: OneShot) -> ExitCode:
     """Answer `job`; returns the exit code. Never raises for what a person can cause."""
     sink = _sink(job)
-    replies = [Reply() for _ in range(job.replies)]
-    name = str(job.settings.get("model", ""))
+    answer = Answer([Reply() for _ in range(job.replies)], str(job.settings.get("model", "")))
+    asked = ""
     try:
         with Interruption(job.settings.get("timeout")) as interruption:
-            text = _prompt(job)
+            asked = _prompt(job)
+            if job.chat.needs_session:
+                from app import oneshot_session
+
+                return oneshot_session.run(job, asked, sink, answer)
             with loaded(job.settings, interruption, slots=min(job.replies, MOST_SLOTS)) as model:
-                if not job.dry_run:
-                    model.open()  # Beside what comes next: learning the chat template takes 50 ms.
-                name = model.card.model_id
+                answer.model = model.card.model_id
                 if job.dry_run:
-                    return _show_prompt(model, job, text)
-                with closing(model.answer(_request(model, job, text))) as pieces:
-                    for piece in pieces:
-                        if isinstance(piece, TextPiece | ReasoningPiece | ChatOutcome):
-                            replies[piece.reply].take(piece)
-                        sink.take(piece)
-                sink.end(replies, name)
-                return _verdict(job, replies)
+                    return _show_prompt(model, job, asked)
+                _listen(model, _request(model, job, asked), sink, answer)
+                code = verdict(job, answer.replies)
+                # Text is on its way to whoever reads it; nothing is kept waiting but the other forms.
+                with interruption.noted():
+                    _keep(job, asked, answer)
+                sink.end(answer)
+                return code
     except BrokenPipeError:
+        _keep(job, asked, answer)
         return _leave_quietly(ExitCode.ANSWERED)
     except Interrupted as stop:
         failure = stop.failure()
@@ -74,11 +110,34 @@ def run(job: OneShot) -> ExitCode:
     except Exception as err:
         failure = explain(err)
     try:
-        sink.fail(failure, replies, name)
+        _keep(job, asked, answer)
+        sink.fail(failure, answer)
     except OSError:
         notify(str(failure))
         return _leave_quietly(failure.exit_code)
     return failure.exit_code
+
+
+def source_of(settings: Settings) -> str | None:
+    """The model to load; None leaves `FIRESIDE_MODEL` to the backend, so that its errors name it."""
+    named = settings.values.get("model")
+    return None if named is None or named.origin == "FIRESIDE_MODEL" else named.value
+
+
+def _listen(model: GenerativeModel, request: Request, sink: Sink, answer: Answer) -> None:
+    with closing(model.answer(request)) as pieces:
+        for piece in pieces:
+            if isinstance(piece, TextPiece | ReasoningPiece | ChatOutcome):
+                answer.replies[piece.reply].take(piece)
+            sink.take(piece)
+
+
+def _keep(job: OneShot, asked: str, answer: Answer) -> None:
+    """Save what has arrived, once, where there is anything."""
+    if job.is_kept and not job.chat.needs_session and answer.session_id is None and answer.begun:
+        from app.keep import keep
+
+        answer.session_id = keep(asked, job.settings.get("system"), answer.replies)
 
 
 @contextmanager
@@ -86,9 +145,7 @@ def loaded(settings: Settings, interruption: Interruption, *, slots: int) -> Gen
     """The model of `settings`, loaded with its progress on a terminal, closed at the end."""
     from backend import load
 
-    named = settings.values.get("model")
-    # Left to the backend, so that its errors name the variable.
-    source = None if named is None or named.origin == "FIRESIDE_MODEL" else named.value
+    source = source_of(settings)
     options: dict[str, Any] = {"slots": slots, **settings.load_options()}
     with interruption.noted(), LoadProgress(lambda: interruption.pending is None) as progress:
         if assistant := options.get("assistant_model"):
@@ -114,7 +171,7 @@ def _sink(job: OneShot) -> Sink:
         case "json":
             return JsonSink()
         case "jsonl":
-            return JsonLinesSink()
+            return EventsSink() if job.chat.needs_session else JsonLinesSink()
         case "text":
             show_thinking = bool(job.settings.get("show_thinking", False))
             return TextSink(show_thinking=show_thinking, extract=job.extract)
@@ -155,21 +212,24 @@ def _request(model: GenerativeModel, job: OneShot, text: str) -> Request:
 
 def _show_prompt(model: GenerativeModel, job: OneShot, text: str) -> ExitCode:
     made = model.pipeline.prepare(_request(model, job, text)).result()
-    prompt, tokens = made.text, len(made.tokens)
+    return print_prompt(job, made.text, len(made.tokens), model.max_seq, model.card.model_id)
+
+
+def print_prompt(job: OneShot, prompt: str, tokens: int | None, max_seq: int, model: str) -> ExitCode:
+    """Print the exact prompt of a dry run; its size goes to standard error, or into the object."""
     out = prepare(sys.stdout)
     if job.format == "text":
         out.write(sanitize(prompt) if is_terminal(sys.stdout) else prompt)
         out.write("" if prompt.endswith("\n") else "\n")
         out.flush()
-        fits = "" if tokens < model.max_seq else ", which it does not fit"
-        notify(f"{tokens} tokens of a context of {model.max_seq}{fits}")
+        fits = "" if tokens is None or tokens < max_seq else ", which it does not fit"
+        notify(f"{'?' if tokens is None else tokens} tokens of a context of {max_seq}{fits}")
     else:
-        fields = {"prompt": prompt, "tokens": tokens, "max_seq": model.max_seq}
-        write_json(out, {**fields, "model": model.card.model_id})
+        write_json(out, {"prompt": prompt, "tokens": tokens, "max_seq": max_seq, "model": model})
     return ExitCode.ANSWERED
 
 
-def _verdict(job: OneShot, replies: list[Reply]) -> ExitCode:
+def verdict(job: OneShot, replies: list[Reply]) -> ExitCode:
     """What the way the replies ended means for the exit code, with a notice where one is due."""
     outcomes = [reply.outcome for reply in replies if reply.outcome is not None]
     if dropped := max((outcome.truncated for outcome in outcomes), default=0):

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import IO, Any, Protocol
 
 from app.exits import Failure
@@ -50,14 +50,48 @@ class Reply:
                 self.outcome = piece
 
 
+@dataclass
+class Answer:
+    """What has arrived of everything that one call is to give."""
+
+    replies: list[Reply]
+    model: str
+    session_id: str | None = None
+    """The chat it is kept in; None where it is not kept."""
+    files: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    denied: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """The calls that were refused, each with its reason."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is anything to show."""
+        return any(reply.text or reply.outcome for reply in self.replies)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The answer as the JSON formats show it: the first reply's fields, and a list of several."""
+        fields = [_reply_fields(reply) for reply in self.replies]
+        whole: dict[str, Any] = {
+            **fields[0],
+            "files": self.files,
+            "denied": self.denied,
+            "session_id": self.session_id,
+            "model": self.model,
+        }
+        if len(fields) > 1:
+            whole["replies"] = fields
+        return whole
+
+
 class Sink(Protocol):
-    """What a one-shot writes its replies to."""
+    """What a one-shot writes its answer to."""
 
     def take(self, piece: Piece) -> None: ...
 
-    def end(self, replies: Sequence[Reply], model: str) -> None: ...
+    def tell(self, event: Mapping[str, Any]) -> None: ...
 
-    def fail(self, failure: Failure, replies: Sequence[Reply], model: str) -> None: ...
+    def end(self, answer: Answer) -> None: ...
+
+    def fail(self, failure: Failure, answer: Answer) -> None: ...
 
 
 class TextSink:
@@ -85,10 +119,13 @@ class TextSink:
             for item in waiting:
                 self._show(item)
 
-    def end(self, replies: Sequence[Reply], model: str) -> None:
+    def tell(self, event: Mapping[str, Any]) -> None:
+        """A session's event; its words come as pieces."""
+
+    def end(self, answer: Answer) -> None:
         """Everything is shown already."""
 
-    def fail(self, failure: Failure, replies: Sequence[Reply], model: str) -> None:
+    def fail(self, failure: Failure, answer: Answer) -> None:
         """Keep what was shown, and say on standard error what went wrong."""
         self._write(self._held)
         if self._markdown is not None:
@@ -155,13 +192,16 @@ class JsonSink:
     def take(self, piece: Piece) -> None:
         """Nothing is shown before the end."""
 
-    def end(self, replies: Sequence[Reply], model: str) -> None:
-        """Print the answer: the reply's fields, and all `replies` where several were asked for."""
-        write_json(self._out, answer(replies, model))
+    def tell(self, event: Mapping[str, Any]) -> None:
+        """Nothing is shown before the end."""
 
-    def fail(self, failure: Failure, replies: Sequence[Reply], model: str) -> None:
+    def end(self, answer: Answer) -> None:
+        """Print the answer: the reply's fields, and all `replies` where several were asked for."""
+        write_json(self._out, answer.as_dict())
+
+    def fail(self, failure: Failure, answer: Answer) -> None:
         """Print the failure, with what had arrived of the answer."""
-        partial = answer(replies, model) if any(reply.text or reply.outcome for reply in replies) else {}
+        partial = answer.as_dict() if answer.begun else {}
         write_json(self._out, {**partial, **failure.as_dict()})
 
 
@@ -176,13 +216,27 @@ class JsonLinesSink:
         if (event := _event(piece)) is not None:
             write_json(self._out, event)
 
-    def end(self, replies: Sequence[Reply], model: str) -> None:
-        """Print the whole answer once more, as the last event."""
-        write_json(self._out, {"type": "done", **answer(replies, model)})
+    def tell(self, event: Mapping[str, Any]) -> None:
+        """A session's event; here the pieces are the events."""
 
-    def fail(self, failure: Failure, replies: Sequence[Reply], model: str) -> None:
+    def end(self, answer: Answer) -> None:
+        """Print the whole answer once more, as the last event."""
+        write_json(self._out, {"type": "done", **answer.as_dict()})
+
+    def fail(self, failure: Failure, answer: Answer) -> None:
         """Print the failure as the last event."""
         write_json(self._out, {"type": "error", **failure.as_dict()})
+
+
+class EventsSink(JsonLinesSink):
+    """As `JsonLinesSink`, for a turn of a session: its typed events in the shapes of the wire."""
+
+    def take(self, piece: Piece) -> None:
+        """Its event was told already."""
+
+    def tell(self, event: Mapping[str, Any]) -> None:
+        """Print the event."""
+        write_json(self._out, event)
 
 
 def first_fenced_block(text: str) -> str | None:
@@ -195,15 +249,6 @@ def write_json(out: IO[str], value: Mapping[str, Any]) -> None:
     """`value` as one line of JSON."""
     out.write(replace_surrogates(json.dumps(value, ensure_ascii=False)) + "\n")
     out.flush()
-
-
-def answer(replies: Sequence[Reply], model: str) -> dict[str, Any]:
-    """The replies as the JSON formats show them: the first one's fields, and a list of several."""
-    fields = [_reply_fields(reply) for reply in replies]
-    whole: dict[str, Any] = {**fields[0], "files": [], "session_id": None, "model": model}
-    if len(fields) > 1:
-        whole["replies"] = fields
-    return whole
 
 
 def _reply_fields(reply: Reply) -> dict[str, Any]:

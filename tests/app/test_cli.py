@@ -17,7 +17,19 @@ def test_version_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["repl"], ["bench"], ["models"], ["models", "list"], ["config", "set"]]
+    "command",
+    [
+        [],
+        ["repl"],
+        ["bench"],
+        ["models"],
+        ["models", "list"],
+        ["config", "set"],
+        ["sessions"],
+        ["sessions", "rm"],
+        ["tools"],
+        ["tools", "run"],
+    ],
 )
 def test_every_command_has_help(command: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.main([*command, "--help"]) == 0

@@ -1,0 +1,241 @@
+"""One turn of a chat for `fireside -p`: whole, with tools, through the session manager.
+
+Nobody can be asked here: what neither a rule nor the mode allows is refused, and the exit code says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from app import oneshot
+from app.exits import ExitCode, Failure, usage
+from app.find_chat import find
+from app.followed_turn import FollowedTurn
+from app.interrupt import Interrupted
+from app.load_progress import LoadProgress
+from app.sessions.errors import FiresideError
+from app.sessions.manager import SessionManager
+from app.sessions.snapshot import SessionSnapshot
+from app.sessions.store import Store
+from app.sinks import Answer, Sink
+from app.terminal import notify
+from backend.chat_engine import ChatEngine
+from backend.types import ChatCard
+
+
+def run(job: oneshot.OneShot, asked: str, sink: Sink, answer: Answer) -> ExitCode:
+    """Answer `asked` in the chat that `job` names. Raises Failure, FiresideError."""
+    choice = job.chat
+    if job.raw or job.replies > 1:
+        flag = "--raw" if job.raw else "--replies"
+        raise usage(f"{flag} goes with a single prompt, not with tools or a chat that goes on.")
+    folder = _folder(choice.workspace)
+    tools: list[Any] = []
+    if choice.tools:
+        from app.tool_choice import choose
+
+        tools, warnings = choose(choice.tools, folder)
+        for warning in warnings:
+            notify(warning)
+    return asyncio.run(_answer(job, asked, sink, answer, tools, folder))
+
+
+def make_engine(*, isolated: bool, private: bool) -> ChatEngine:
+    """The engine of a call: in a child process where tools run beside it, else in this one."""
+    if not isolated:
+        from backend.local import InProcessEngine
+
+        return InProcessEngine()
+    from app import paths
+    from backend.host import EngineHost
+
+    log = None
+    if not private:
+        with contextlib.suppress(OSError):
+            log = paths.make_private_dir(paths.state_dir()) / "engine.log"
+    return EngineHost(log=log)
+
+
+def _folder(workspace: str | None) -> Path:
+    folder = Path(workspace or ".").expanduser().resolve()
+    if not folder.is_dir():
+        raise usage(f"--workspace takes a folder; {folder} is none.")
+    return folder
+
+
+async def _answer(
+    job: oneshot.OneShot, asked: str, sink: Sink, answer: Answer, tools: Sequence[Any], folder: Path
+) -> ExitCode:
+    choice = job.chat
+    manager = SessionManager(
+        engine=make_engine(isolated=bool(tools), private=choice.private),
+        store=Store(None) if choice.private or (job.dry_run and not choice.goes_on) else None,
+        tools=tools,
+        approve=choice.approve,  # pyright: ignore[reportArgumentType]  # checked by the manager
+        workspace=folder if tools or choice.workspace else None,
+    )
+    async with manager:
+        there = await _existing(manager, job)
+        stop = _Stop()
+        with stop.watching():
+            card = await _load(manager, job, stop)
+            answer.model = card.model_id
+            _check(card, job)
+            session = await _session(manager, job, there)
+            answer.session_id = None if choice.private or job.dry_run else session.id
+            async with _set_for_now(manager, session.id, job, tools):
+                if job.dry_run:
+                    return await _show_prompt(manager, session.id, asked, job, card)
+                turn = FollowedTurn(manager, session, sink, answer)
+                stop.end = turn.interrupt
+                await turn.run(asked)
+                stop.raise_if_stopped()
+    return turn.end(job)
+
+
+async def _existing(manager: SessionManager, job: oneshot.OneShot) -> SessionSnapshot | None:
+    """The chat to go on with, or to copy; None for a new one."""
+    choice = job.chat
+    if choice.fork is not None:
+        return await find(manager, choice.fork)
+    if choice.resume is not None:
+        found = await find(manager, choice.resume)
+    elif choice.last:
+        listed = await manager.list(1)
+        if not listed:
+            raise usage("There is no chat to go on with.", "Begin one without -c.")
+        found = await manager.get(listed[0].id, include_items=False)
+    else:
+        return None
+    if not job.dry_run:
+        # A chat that is open elsewhere is refused before a model is loaded for it.
+        await manager.configure(found.id)
+    return found
+
+
+async def _session(
+    manager: SessionManager, job: oneshot.OneShot, there: SessionSnapshot | None
+) -> SessionSnapshot:
+    """The chat to answer in. A new one is made only now, so that a failed load leaves none behind."""
+    if there is None:
+        return await manager.create()
+    if job.chat.fork is not None and not job.dry_run:
+        return await manager.get(await manager.fork(there.id), include_items=False)
+    return there
+
+
+async def _load(manager: SessionManager, job: oneshot.OneShot, stop: _Stop) -> ChatCard:
+    options = {"slots": 1, **job.settings.load_options()}
+    if options.pop("assistant_model", None):
+        notify("the draft model is not used in chats and with tools")
+    with LoadProgress(lambda: stop.number is None) as progress:
+
+        def show(fraction: float) -> None:
+            progress(fraction)
+
+        source = oneshot.source_of(job.settings)
+        loading = asyncio.create_task(manager.load_model(source, progress=show, **options))
+        stop.end = loading.cancel
+        try:
+            return await loading
+        except asyncio.CancelledError:
+            stop.raise_if_stopped()
+            raise
+
+
+def _check(card: ChatCard, job: oneshot.OneShot) -> None:
+    if card.kind == "embedding":
+        raise Failure(
+            "not_a_chat_model",
+            f"{card.model_id} is an embedding model and writes no text.",
+            remedy="Choose a chat model; `fireside models list` shows what is here.",
+            exit_code=ExitCode.NO_MODEL,
+        )
+    if job.chat.tools and not card.supports_tools:
+        raise usage(
+            f"The chat template of {card.model_id} has no way to call tools.",
+            "Add --tool-format generic, which has it call them in a form that a grammar enforces, "
+            "or choose a model made for tools.",
+        )
+
+
+@asynccontextmanager
+async def _set_for_now(
+    manager: SessionManager, session_id: str, job: oneshot.OneShot, tools: Sequence[Any]
+) -> AsyncGenerator[None]:
+    """The settings of this call, in force within; a chat keeps its own for the next one."""
+    before = {name: entry["value"] for name, entry in (await manager.settings(session_id)).items()}
+    wanted: dict[str, Any] = {}
+    settings, choice = job.settings, job.chat
+    generation = settings.generation().as_dict()
+    if generation:
+        wanted["config"] = {**before["config"], **generation}
+    if before["approve"] != choice.approve:
+        wanted["approve"] = choice.approve
+    if generation.get("overflow") == "truncate_oldest":
+        wanted["overflow"] = "drop"
+    if choice.max_turns is not None:
+        wanted["max_rounds"] = choice.max_turns
+    if tools and before["tools"] is not None:
+        wanted["tools"] = [tool.name for tool in tools]
+    if choice.workspace and before["workspace"] != str(_folder(choice.workspace)):
+        raise usage(f"This chat works in {before['workspace']}; --workspace cannot move it.")
+    system = settings.values.get("system")
+    if system is not None and system.value and (not choice.goes_on or system.origin.startswith("-")):
+        await manager.configure(session_id, system=system.value)
+    if not wanted:
+        yield
+        return
+    await manager.configure(session_id, **wanted)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(FiresideError):
+            await manager.configure(session_id, **{name: before[name] for name in wanted})
+
+
+async def _show_prompt(
+    manager: SessionManager, session_id: str, asked: str, job: oneshot.OneShot, card: ChatCard
+) -> ExitCode:
+    made = await manager.preview(session_id, asked)
+    return oneshot.print_prompt(job, made["text"], made["tokens"], card.max_seq, card.model_id)
+
+
+class _Stop:
+    """What a signal does while a turn runs: the first ends it in good order, a second the process."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self.end: Callable[[], object] = lambda: None
+
+    @contextlib.contextmanager
+    def watching(self) -> Any:
+        """Within, the signals of `app.interrupt` come here."""
+        loop = asyncio.get_running_loop()
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+        # A shell starts background jobs with SIGINT ignored, and so it stays.
+        taken = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+        for number in taken:
+            loop.add_signal_handler(number, self._arrived, number)
+        try:
+            yield
+        finally:
+            for number in taken:
+                loop.remove_signal_handler(number)
+
+    def raise_if_stopped(self) -> None:
+        """Raise the Failure of the signal that came."""
+        if self.number is not None:
+            raise Interrupted(self.number).failure()
+
+    def _arrived(self, number: int) -> None:
+        asyncio.get_running_loop().remove_signal_handler(number)
+        if self.number is None:
+            self.number = number
+        self.end()

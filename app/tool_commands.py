@@ -1,0 +1,177 @@
+"""`fireside tools list, show, run`: what there is, what one takes, and one call by a person's own hand.
+
+A project that is not trusted is listed, never run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app import paths
+from app.exits import ExitCode, Failure, usage
+from app.questions import agreed
+from app.table import table
+from app.terminal import is_terminal, notify, replace_surrogates, sanitize
+from app.tool_choice import registry, unknown
+from tools.context import ToolContext
+from tools.definition import Tool
+from tools.manifest import Manifest
+from tools.permissions import decide
+from tools.plugins import PluginError
+from tools.registry import UnknownToolError, split_choices
+from tools.run import ToolResult, run
+from tools.sandbox import find_sandbox
+from tools.workspace import Workspace
+
+_HEADINGS = ("NAME", "DOES", "FROM", "WHAT")
+
+
+def show_all(workspace: str | None, *, as_json: bool) -> ExitCode:
+    """Print every tool without loading any; those of an untrusted project are marked."""
+    found = registry(_folder(workspace))
+    rows = [(one, True) for one in found.manifests()] + [(one, False) for one in found.untrusted]
+    if as_json:
+        print(json.dumps({"tools": [_listed(one, trusted) for one, trusted in rows]}))
+    else:
+        cells = [_row(one, trusted) for one, trusted in rows]
+        print("\n".join(table([_HEADINGS, *cells])))
+    for warning in found.warnings:
+        notify(warning)
+    return ExitCode.ANSWERED
+
+
+def show(name: str, workspace: str | None, *, as_json: bool) -> ExitCode:
+    """Print what one tool does and takes; this loads it."""
+    made = _load(name, workspace)
+    if as_json:
+        fields = {"does": sorted(made.does), "source": made.source, "digest": made.digest}
+        print(json.dumps({**made.definition["function"], **fields}))
+        return ExitCode.ANSWERED
+    print(sanitize(f"{made.name} ({made.source}; {', '.join(sorted(made.does))})\n\n{made.description}"))
+    for field, schema in made.parameters.get("properties", {}).items():
+        must = "" if field in made.parameters.get("required", ()) else ", optional"
+        kind = schema.get("type", "any")
+        print(sanitize(f"\n  {field} ({kind}{must})\n      {schema.get('description', '')}".rstrip()))
+    return ExitCode.ANSWERED
+
+
+def run_one(name: str, given: Sequence[str], workspace: str | None, *, yes: bool, as_json: bool) -> ExitCode:
+    """Call a tool once. What always asks needs a yes at the terminal, or `yes` beforehand."""
+    made = _load(name, workspace)
+    arguments = _arguments(made, given)
+    space = Workspace.at(
+        _folder(workspace), hidden=(paths.data_dir(), paths.state_dir(), paths.config_file().parent)
+    )
+    sandbox = find_sandbox() if made.subprocess else None
+    # Whoever types a call has decided about it, but for what asks in every mode.
+    decision = decide(_Call(made.name, arguments), made, "all", (), space, sandbox=sandbox)
+    if decision.verdict == "deny":
+        raise Failure("denied", decision.reason, exit_code=ExitCode.FAILED)
+    if decision.verdict == "ask" and not yes:
+        parts = (decision.reason, decision.preview.call, decision.preview.diff, decision.preview.sandbox)
+        if not agreed("\n".join(part for part in parts if part) + "\nRun it?"):
+            raise Failure(
+                "not_confirmed",
+                f"Nothing was run. {decision.reason}",
+                remedy="Say yes beforehand: --yes",
+                exit_code=ExitCode.DENIED,
+            )
+    context = ToolContext(
+        space=space,
+        grants=decision.grants,
+        sandbox=sandbox,
+        notes_folder=paths.make_private_dir(paths.data_dir() / "notes"),
+    )
+    result = asyncio.run(run(made, arguments, context))
+    _print(made.name, result, as_json=as_json)
+    return ExitCode.ANSWERED if result.status == "done" else ExitCode.FAILED
+
+
+@dataclass(frozen=True)
+class _Call:
+    name: str
+    arguments: Mapping[str, Any]
+
+
+def _folder(workspace: str | None) -> Path:
+    folder = Path(workspace or ".").expanduser().resolve()
+    if not folder.is_dir():
+        raise usage(f"--workspace takes a folder; {folder} is none.")
+    return folder
+
+
+def _load(name: str, workspace: str | None) -> Tool:
+    """The tool of a name, or the one of a file."""
+    _, files = split_choices([name])
+    found = registry(_folder(workspace), files)
+    if files:
+        names = [one.name for one in found.manifests() if one.source == "file"]
+        if len(names) != 1:
+            reason = " ".join(found.warnings) or f"{name} defines {len(names)} tools: {', '.join(names)}."
+            raise usage(f"{name} is not one tool. {reason}")
+        name = names[0]
+    try:
+        return found.get(name)
+    except UnknownToolError as err:
+        raise unknown(err, [name], found) from err
+    except PluginError as err:
+        raise Failure("plugin", str(err), exit_code=ExitCode.FAILED) from err
+
+
+def _arguments(made: Tool, given: Sequence[str]) -> dict[str, Any]:
+    """The arguments: one JSON object, or KEY=VALUE each."""
+    if len(given) == 1 and given[0].lstrip().startswith("{"):
+        try:
+            whole = json.loads(given[0])
+        except (ValueError, RecursionError) as err:
+            raise usage(f"The arguments are no JSON object: {err}.") from err
+        return dict(whole)
+    properties: Mapping[str, Any] = made.parameters.get("properties", {})
+    found: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise usage(f"Arguments are KEY=VALUE or one JSON object, not {text!r}.")
+        found[name] = _value(value, properties.get(name, {}))
+    return found
+
+
+def _value(text: str, schema: Mapping[str, Any]) -> Any:
+    if schema.get("type") == "string":
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _print(name: str, result: ToolResult, *, as_json: bool) -> None:
+    if as_json:
+        fields = {"tool": name, "status": result.status, "output": result.text}
+        print(json.dumps({**fields, "duration_s": round(result.duration_s, 6)}))
+        return
+    text = sanitize(result.text) if is_terminal(sys.stdout) else replace_surrogates(result.text)
+    print(text, end="" if text.endswith("\n") else "\n")
+
+
+def _listed(one: Manifest, trusted: bool) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "summary": one.summary,
+        "does": list(one.does),
+        "source": one.source,
+        "origin": one.origin,
+        "trusted": trusted,
+    }
+
+
+def _row(one: Manifest, trusted: bool) -> tuple[str, ...]:
+    source = one.source if trusted else f"{one.source}, not trusted"
+    cells = (one.name, ", ".join(one.does), source, one.summary)
+    return tuple(" ".join(sanitize(cell).split()) for cell in cells)
