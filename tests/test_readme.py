@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -53,3 +54,25 @@ def test_each_command_works(line: str, environ: dict[str, str]) -> None:
 @pytest.mark.parametrize("snippet", SNIPPETS, ids=range(len(SNIPPETS)))
 def test_each_snippet_works(snippet: str, environ: dict[str, str], tmp_path: Path) -> None:
     assert succeed([sys.executable, "-c", snippet], environ, tmp_path).strip()
+
+
+def test_the_script_of_the_readme_goes_on_after_a_kill(environ: dict[str, str], tmp_path: Path) -> None:
+    [script] = [snippet for snippet in SNIPPETS if "SessionManager(" in snippet]
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(command, cwd=tmp_path, env=environ, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        process.kill()
+    told = succeed(command, environ, tmp_path)
+    assert "The model wants to: remember" in told
+    assert "What do I like?" in told
+    shown = succeed(["fireside", "sessions", "list", "--json"], environ, tmp_path)
+    [chat] = json.loads(shown)["sessions"]
+    items = json.loads(succeed(["fireside", "sessions", "show", chat["id"], "--json"], environ, tmp_path))[
+        "items"
+    ]
+    asked = [item["content"][0]["text"] for item in items if item.get("role") == "user"]
+    assert asked.count("Remember that I like tea.") == 2
+    calls = {item["call_id"] for item in items if item["type"] == "function_call"}
+    assert calls
+    assert calls == {item["call_id"] for item in items if item["type"] == "function_call_output"}
