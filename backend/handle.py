@@ -152,6 +152,11 @@ class ModelHandle:
                 self._pipeline.close()
             self.model.close()
 
+    def _check_open(self) -> None:
+        """The vocabulary is freed memory after the last release."""
+        if self._freed:
+            raise ValueError("the model is closed")
+
     def pipeline(self) -> Pipeline:
         """What answers requests on this model; made once, shared by all its users."""
         from backend.pipeline import Pipeline
@@ -169,6 +174,7 @@ class ModelHandle:
         source = self.options.chat_template or self.info.chat_template
         if not source:
             return None
+        self._check_open()
         return ChatTemplate(
             source,
             bos_token=self.model.token_text(self.model.bos),
@@ -193,6 +199,7 @@ class ModelHandle:
     @cached_property
     def eog_tokens(self) -> tuple[int, ...]:
         """Every token that ends a generation."""
+        self._check_open()
         return eog_tokens(self.model)
 
     @property
@@ -221,8 +228,9 @@ class ModelHandle:
         plan = self.plan
         if asked > plan.slots:
             demand = replace(self.options.demand(asked), max_seq=self.max_seq)
-            wider = make_plan(self.info, demand, *self._memory.now())
-            plan = wider if wider.slots > plan.slots and wider.max_seq >= self.max_seq else plan
+            with contextlib.suppress(ModelLoadError):  # No room for more: what was planned stays.
+                wider = make_plan(self.info, demand, *self._memory.now())
+                plan = wider if wider.slots > plan.slots and wider.max_seq >= self.max_seq else plan
         return EngineParams(
             max_seq=self.max_seq,
             slots=plan.slots,

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -77,10 +78,15 @@ class EngineHost:
 
     async def submit(self, request: Request) -> AsyncIterator[list[Piece]]:
         """Answer a request. EngineError when the child dies meanwhile; closing the iterator cancels."""
-        async with self._starting:
-            child = await self._ready()
-        self._touch()
+        if request.id in self._running:
+            raise ValueError(f"request {request.id} runs already; a second answer needs a request of its own")
         self._running.add(request.id)
+        try:
+            async with self._starting:
+                child = await self._ready()
+        except BaseException:
+            self._running.discard(request.id)
+            raise
         left = request.n
         stream = child.open_stream(request.id)
         try:
@@ -205,7 +211,11 @@ class EngineHost:
                 child.send_soon({"op": "cancel_load"})
 
         child.loaded = False
-        value = await child.ask({"op": "load", "spec": spec}, on_progress)
+        try:
+            value = await child.ask({"op": "load", "spec": spec}, on_progress)
+        except asyncio.CancelledError:
+            child.send_soon({"op": "cancel_load"})
+            raise
         child.loaded = True
         self._card, self._residency = value["card"], value["residency"]
         self._touch()
@@ -269,6 +279,8 @@ class _ChildProcess:
         self.pid = self._process.pid
         self._commands: BinaryIO = os.fdopen(commands_write, "wb")
         self._write_lock = threading.Lock()
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="fireside-host-write")
+        """One thread, so that a cancellation never overtakes the request it is for."""
         self._reader = threading.Thread(
             target=self._read, args=(os.fdopen(answers_read, "rb"),), name="fireside-host", daemon=True
         )
@@ -295,11 +307,12 @@ class _ChildProcess:
     async def send(self, command: dict[str, Any]) -> None:
         """Write a command without holding up the event loop."""
         line = wire.dumps(command)
-        await asyncio.to_thread(self._write, line)
+        await self._loop.run_in_executor(self._writer, self._write, line)
 
     def send_soon(self, command: dict[str, Any]) -> None:
-        """Write a short command now."""
-        self._write(wire.dumps(command))
+        """Write a command behind those that are being written."""
+        if self.alive:
+            self._writer.submit(self._write, wire.dumps(command))
 
     def open_stream(self, request_id: str) -> asyncio.Queue[dict[str, Any]]:
         """Where the pieces of a request will arrive."""
@@ -337,10 +350,12 @@ class _ChildProcess:
             for line in answers:
                 try:
                     message = wire.loads(line)
-                except ValueError:
+                except Exception:  # Whoever waits must be told, so the child has to end.
+                    self._process.kill()
                     break
                 if not self._tell(lambda message=message: self._take(message)):
                     return
+        self._writer.shutdown(wait=False)
         code = self._process.wait()
         with self._write_lock, contextlib.suppress(OSError):
             self._commands.close()

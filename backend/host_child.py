@@ -5,6 +5,7 @@ It ends with its parent: at end-of-file of its pipe. Descriptors 0, 1 and 2 lead
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from collections.abc import Callable
@@ -27,7 +28,9 @@ class Child:
         self._answers = answers
         self._write_lock = threading.Lock()
         self._model: GenerativeModel | None = None
+        self._loading = threading.Lock()
         self._load_cancelled = threading.Event()
+        """Of the load that was asked for last."""
 
     def run(self) -> None:
         """Serve until the parent is gone."""
@@ -43,8 +46,8 @@ class Child:
                 case "cancel_load":
                     self._load_cancelled.set()
                 case "load":
-                    self._load_cancelled.clear()
-                    self._later(command, lambda command=command: self._load(command))
+                    given_up = self._load_cancelled = threading.Event()
+                    self._later(command, functools.partial(self._load, command, given_up))
                 case operation:
                     self._later(command, lambda command=command, name=operation: self._do(name, command))
 
@@ -59,7 +62,11 @@ class Child:
 
         threading.Thread(target=answer, daemon=True).start()
 
-    def _load(self, command: dict[str, Any]) -> Any:
+    def _load(self, command: dict[str, Any], given_up: threading.Event) -> Any:
+        with self._loading:  # One whose caller went away must end before the next begins.
+            return self._load_alone(command, given_up)
+
+    def _load_alone(self, command: dict[str, Any], given_up: threading.Event) -> Any:
         spec: LoadSpec = command["spec"]
         self._unload()
         shown = -1.0
@@ -69,7 +76,7 @@ class Child:
             if fraction - shown >= _PROGRESS_STEP or fraction >= 1.0:
                 shown = fraction
                 self._write({"re": command["re"], "progress": fraction})
-            return not self._load_cancelled.is_set()
+            return not given_up.is_set()
 
         self._model = load(spec.source, progress=progress, **spec.options)
         return {"card": self._model.card, "residency": self._model.residency}

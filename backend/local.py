@@ -55,7 +55,7 @@ class InProcessEngine:
                 given_up.set()
                 loading.add_done_callback(_discard)
                 raise
-            return self._model.card
+            return await asyncio.to_thread(lambda: self.card)  # Reads the template, which takes a while.
 
     async def count(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), config: GenerationConfig | None = None
@@ -68,8 +68,6 @@ class InProcessEngine:
     async def submit(self, request: Request) -> AsyncIterator[list[Piece]]:
         """Answer a request: a list of pieces per engine step. Closing the iterator cancels it."""
         self._loaded().check(request)
-        if request.id in self._running:
-            raise ValueError(f"request {request.id} runs already; a second answer needs a request of its own")
         loop = asyncio.get_running_loop()
         arrived: asyncio.Queue[list[Delivery]] = asyncio.Queue()
         pipeline = self._loaded().pipeline

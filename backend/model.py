@@ -55,7 +55,11 @@ def load(
         raise ValueError("mmproj: this version reads no pictures or sound; load the model without it")
     model = GenerativeModel(open_model(source, check_options(options), progress))
     if assistant_model is not None:
-        model.set_assistant(assistant_model)
+        try:
+            model.set_assistant(assistant_model)
+        except BaseException:
+            model.close()
+            raise
     return model
 
 
@@ -125,6 +129,8 @@ class GenerativeModel(ModelFacts):
         """
         self._refuse_media(images, audio, videos)
         if prompt is not None and not isinstance(prompt, str):
+            if messages is not None:
+                raise ValueError("give either a prompt or messages, not both and not neither")
             return self.generate_batch(prompt, config=config, max_active=max_active, raw=raw, **overrides)
         request = self._request(prompt, messages, GenerationConfig.of(config, **overrides), raw=raw)
         return self._outcome(request).text

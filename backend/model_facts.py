@@ -9,7 +9,7 @@ from typing import Any
 
 from backend.chat import ChatTemplate
 from backend.chat_engine import Request
-from backend.handle import ModelHandle
+from backend.handle import MOST_SLOTS, ModelHandle
 from backend.tokenizer import Tokenizer
 from backend.types import (
     ChatCard,
@@ -174,6 +174,8 @@ class ModelFacts:
                 raise ValueError(f"{name}: {beyond[0]} is no token of a vocabulary of {self.vocab_size}")
         if request.n < 1:
             raise ValueError(f"n must be at least 1, not {request.n}")
+        if request.n > MOST_SLOTS:
+            raise ValueError(f"n must be at most {MOST_SLOTS}, not {request.n}")
 
     def _refuse_media(self, images: Sequence[Any], audio: Sequence[Any], videos: Sequence[Any]) -> None:
         for name, media in (("images", images), ("audio", audio), ("videos", videos)):

@@ -252,6 +252,7 @@ class Model:
         """False where the memory holds a running state that no tail can be dropped from."""
         self.n_params: int = C.llama_model_n_params(handle)
         self.size_bytes: int = C.llama_model_size(handle)
+        self._reading = threading.Lock()
         self._pieces: dict[int, bytes] = {}
         # Asked for every token: a call costs some 10 µs once a decode has emptied the caches.
         self._eog: dict[int, bool] = {}
@@ -307,9 +308,10 @@ class Model:
 
     def close(self) -> None:
         """Free the weights. Harmless when called again."""
-        if self.handle:
-            C.llama_model_free(self.handle)
-            self.handle = None
+        with self._reading:  # A long text may be on its way through the vocabulary.
+            if self.handle:
+                C.llama_model_free(self.handle)
+                self.handle = None
 
     def metadata(self, key: str) -> str | None:
         """A metadata value of the file as llama.cpp prints it, or None."""
@@ -375,7 +377,16 @@ class Model:
         return found
 
     def tokenize(self, text: str, *, add_special: bool = False, parse_special: bool = False) -> list[int]:
-        """Token ids of `text`; control tokens are recognised in it only with `parse_special`."""
+        """Token ids of `text`; control tokens are recognised in it only with `parse_special`.
+
+        ValueError once the model is closed, also by another thread meanwhile.
+        """
+        with self._reading:
+            if self.handle is None:
+                raise ValueError("the model is closed")
+            return self._tokenize(text, add_special, parse_special)
+
+    def _tokenize(self, text: str, add_special: bool, parse_special: bool) -> list[int]:
         raw = text.encode("utf-8", "replace")
         capacity = len(raw) + 8
         tokens = (ctypes.c_int32 * capacity)()

@@ -62,6 +62,11 @@ class Pipeline:
         with self._lock:
             if self._closed:
                 raise EngineError("The model was closed.", remedy="Load it again.")
+            known = self._replies.get(reply.id)
+            if known is not None and not known.over:
+                raise ValueError(
+                    f"request {reply.id} runs already; a second answer needs a request of its own"
+                )
             self._replies[reply.id] = reply
             self.engine.open()
             self._preparing.submit(self._prepare, reply, ids or show_specials, warm)

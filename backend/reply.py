@@ -190,6 +190,11 @@ class Reply:
         self._submitted = time.perf_counter()
 
     @property
+    def over(self) -> bool:
+        """Whether the last delivery was made, or is being made."""
+        return self._left == 0
+
+    @property
     def transcript(self) -> tuple[str, tuple[int, ...]] | None:
         """Prompt and first reply as text and as the very tokens, for `Request.prior`.
 
@@ -258,6 +263,7 @@ class Reply:
             wrapped = BackendError(f"The request failed: {error}")
             wrapped.__cause__ = error
             error = wrapped
+        self._left = 0
         self.deliver([Failed(error)])
 
     def deliver(self, pieces: list[Delivery]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import importlib
 from collections.abc import Mapping, Sequence
@@ -57,6 +58,12 @@ class GrammarSampler:
         if not self.handle:
             raise ValueError(f"The grammar does not compile. {log.tail(1)}".strip())
         self._one = Candidates(1)
+
+    def clone(self) -> GrammarSampler:
+        """The same grammar in the same state, to be closed by itself."""
+        twin = copy.copy(self)
+        twin.handle, twin._one = C.llama_sampler_clone(self.handle), Candidates(1)
+        return twin
 
     def allows(self, token: int) -> bool:
         """Whether the grammar takes this token next."""

@@ -73,6 +73,8 @@ def encode(value: Any) -> Any:
             return _encode_error(value)
         case None | bool() | int() | float() | str():
             return value
+        case Mapping() if _KIND in value:  # Somebody's own key, not one of ours.
+            return {_KIND: "mapping", "items": [[str(key), encode(item)] for key, item in value.items()]}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         case Mapping():
             return {str(key): encode(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         case Sequence():
@@ -91,7 +93,7 @@ def encode(value: Any) -> Any:
 def decode(value: Any) -> Any:
     """The value that `encode` made this of."""
     if isinstance(value, list):
-        return tuple(decode(item) for item in value)  # pyright: ignore[reportUnknownVariableType]
+        return [decode(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
     if not isinstance(value, dict):
         return value
     fields: dict[str, Any] = {key: decode(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
@@ -100,9 +102,21 @@ def decode(value: Any) -> Any:
         return fields
     if kind == "error":
         return _decode_error(fields)
+    if kind == "mapping":
+        return dict(fields["items"])
     if kind not in _BY_NAME:
         raise ValueError(f"unknown kind of value: {kind!r}")
-    return _BY_NAME[kind](**fields)
+    frozen = {name: _frozen(item) for name, item in fields.items() if name in _TUPLES}
+    return _BY_NAME[kind](**fields | frozen)
+
+
+_TUPLES = {"tool_calls", "logprobs", "tokens", "top", "devices", "stop", "lora", "prior"}
+"""Fields of our own values that hold tuples. What a person or a model wrote keeps its lists: templates
+and schemas tell the two apart."""
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value  # pyright: ignore[reportUnknownVariableType]
 
 
 def _encode_error(error: Exception) -> dict[str, Any]:

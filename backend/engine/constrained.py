@@ -27,15 +27,15 @@ class ConstrainedSampler(Sampler):
     """
 
     def __init__(self, model: Model, request: EngineRequest, seed: int, max_seq: int) -> None:
-        super().__init__(model, request.config, seed, max_seq)
         assert request.grammar is not None
         self._model = model
         self._grammar = request.grammar
         self._candidates = Candidates(model.n_vocab)
-        self._bound: GrammarSampler | None = None
+        # Compiled at once even where it sleeps: one that llama.cpp refuses fails here, alone.
+        self._compiled = GrammarSampler(model, self._grammar.text, root_rule=self._grammar.root)
+        self._bound = None if self._grammar.lazy else self._compiled.clone()
         self._watch = _Watch(model, request.grammar, request.thought)
-        if not self._grammar.lazy:
-            self._bound = GrammarSampler(model, self._grammar.text, root_rule=self._grammar.root)
+        super().__init__(model, request.config, seed, max_seq)
 
     def draw(self, context: Context, row: int) -> int:
         if self._bound is None:
@@ -61,6 +61,8 @@ class ConstrainedSampler(Sampler):
                 raise EngineError("The grammar allows nothing behind its trigger.", remedy=_CHECK)
             self._candidates.fill(context.logits(row), without=refused)
             token = self._candidates.select(self._chain)
+        if refused:  # The chain knows of the first that was refused, and of nothing since.
+            self._chain.accept(token)
         return token
 
     def _take(self, token: int) -> bool:
@@ -85,7 +87,7 @@ class ConstrainedSampler(Sampler):
             if inner is None:
                 return None
             tokens = inner + tokens[1:]
-        grammar = GrammarSampler(self._model, self._grammar.text, root_rule=self._grammar.root)
+        grammar = self._compiled.clone()
         for token in tokens:
             if not grammar.allows(token):  # llama.cpp ends the process if it is accepted all the same.
                 grammar.close()
@@ -107,6 +109,7 @@ class ConstrainedSampler(Sampler):
 
     def close(self) -> None:
         super().close()
+        self._compiled.close()
         if self._bound:
             self._bound.close()
             self._bound = None

@@ -198,7 +198,7 @@ class Engine:
     def _turn(self, arrived: list[EngineRequest], cancelled: set[str]) -> None:
         if self._opening:
             self._opening = False
-            with contextlib.suppress(EngineError):  # The request that needs it will be told.
+            with contextlib.suppress(Exception):  # The request that needs it will be told.
                 self._ready()
         for request in arrived:
             self._take(request)
@@ -224,10 +224,14 @@ class Engine:
     def _ready(self) -> Scheduler:
         """The scheduler over a context, built by the first request."""
         if self._scheduler is None:
-            params = self._plan(self._wanted_slots)
+            asked = self._wanted_slots
+            params = self._plan(asked)
             self._context, self._scheduler = self._build(params)
             self._params = params
-            self._slots = self._wanted_slots = params.slots
+            with self._condition:
+                self._slots = params.slots
+                if self._wanted_slots == asked:  # Else somebody asked for more meanwhile.
+                    self._wanted_slots = params.slots
         return self._scheduler
 
     def _build(self, params: EngineParams) -> tuple[Context, Scheduler]:
