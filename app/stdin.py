@@ -7,12 +7,15 @@ import re
 import select
 import stat
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
+from app.bounded import read_bounded
 from app.exits import usage
+from app.kinds import clip
 
 LIMIT_BYTES = 64 * 1024 * 1024
 PATIENCE_S = 3.0
+_SAMPLE_BYTES = 8192
+_BAD_BYTES = re.compile("[\udc80-\udcff]")
 _STDIN = 0
 
 
@@ -34,13 +37,27 @@ def read_stdin(*, notice: Callable[[str], None], asked: bool = False) -> str | N
 
 
 def read_file(name: str) -> str:
-    """The text of the file that `-f` names, undecodable bytes replaced."""
+    """The text of the file that `-f` names, undecodable bytes replaced; a usage failure for a binary one."""
     try:
-        with Path(name).open("rb") as file:
-            data = file.read(LIMIT_BYTES + 1)
-    except OSError as err:
-        raise usage(f"{name} cannot be read: {err.strerror}.") from err
+        data = read_bounded(name, LIMIT_BYTES)
+    except (OSError, ValueError) as err:
+        reason = err.strerror if isinstance(err, OSError) else err
+        raise usage(f"{clip(name) or 'The file'} cannot be read: {reason}.") from err
+    if _is_binary(data):
+        raise usage(
+            f"{clip(name)} is not UTF-8 text.",
+            "Convert it first: a document with a program such as pdftotext, other text with iconv.",
+        )
     return decode(data, name)
+
+
+def _is_binary(data: bytes) -> bool:
+    """Whether `data` is no text: a zero byte near its start, or over one character in ten that is none."""
+    sample = data[:_SAMPLE_BYTES]
+    if b"\0" in sample:
+        return True
+    text = sample.decode("utf-8", errors="surrogateescape")  # one surrogate for each bad byte
+    return len(_BAD_BYTES.findall(text)) * 10 > len(text)
 
 
 def decode(data: bytes, name: str) -> str:
