@@ -10,11 +10,14 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from app import paths
-from app.kinds import Kind, SettingError, read, require_fit
+from app.bounded import read_bounded
+from app.kinds import Kind, SettingError, clip, quote, read, require_fit
+from app.terminal import notify
 
 if TYPE_CHECKING:
     from backend.types import GenerationConfig
@@ -41,10 +44,10 @@ _GENERATION: dict[str, Kind] = {
     "dry_base": "float",
     "dry_allowed_length": "int",
     "logit_bias": "json",
-    "seed": "int",
+    "seed": "seed",
     "stop": "texts",
     "grammar": "text",
-    "json_schema": "json",
+    "json_schema": "schema",
     "tool_choice": "tool",
     "parallel_tool_calls": "bool",
     "enable_thinking": "bool",
@@ -60,24 +63,24 @@ _GENERATION: dict[str, Kind] = {
 }
 _LOAD: dict[str, Kind] = {
     "n_gpu_layers": "layers",
-    "max_seq": "int",
+    "max_seq": "count",
     "kv_cache_mode": "text",
     "kv_cache_type": "text",
     "flash_attn": "switch",
     "compute_dtype": "text",
-    "assistant_model": "text",
-    "mmproj": "text",
+    "assistant_model": "name",
+    "mmproj": "name",
     "lora": "adapters",
     "chat_template": "text",
-    "threads": "int",
-    "main_gpu": "int",
+    "threads": "count",
+    "main_gpu": "index",
     "tensor_split": "floats",
     "mmap": "bool",
     "mlock": "bool",
-    "slots": "int",
+    "slots": "count",
     "tool_call_format": "text",
 }
-_CHAT: dict[str, Kind] = {"model": "text", "system": "text", "timeout": "float", "show_thinking": "bool"}
+_CHAT: dict[str, Kind] = {"model": "name", "system": "text", "timeout": "seconds", "show_thinking": "bool"}
 
 KINDS: dict[str, Kind] = {
     **_CHAT,
@@ -87,6 +90,10 @@ KINDS: dict[str, Kind] = {
 """Every setting by its full name: as in the file, a dot for each table."""
 
 TABLES = ("load", "generation")
+FILE_LIMIT_BYTES = 1 << 20
+LONGEST_NAME = 100
+"""Characters of a misspelt name that are compared: the search takes time by their square."""
+_OTHER_VARIABLES = ("FIRESIDE_CONFIG", "FIRESIDE_DATA", "FIRESIDE_STATE", "FIRESIDE_DEBUG")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +141,19 @@ def full_name(name: str) -> str:
         if candidate in KINDS:
             return candidate
     short = {key.rpartition(".")[2]: key for key in reversed(KINDS)}
-    near = difflib.get_close_matches(wanted, [*KINDS, *short], n=1, cutoff=0.5)
+    near = difflib.get_close_matches(wanted[:LONGEST_NAME], [*KINDS, *short], n=1, cutoff=0.5)
     hint = (
         f"did you mean {short.get(near[0], near[0])!r}?"
         if near
         else "`fireside config show --all` lists them."
     )
-    raise SettingError(f"there is no setting {name!r}; {hint}")
+    raise SettingError(f"there is no setting {quote(name)}; {hint}")
 
 
 def parse(key: str, text: str) -> Any:
     """The value that `text` gives to the setting `key`; SettingError says what is expected."""
-    return read(key, KINDS[key], text)
+    flag = _flag_of(key)
+    return read(f"{flag} ({key})" if flag else key, KINDS[key], text)
 
 
 def resolve(
@@ -159,6 +167,7 @@ def resolve(
     SettingError for an unknown name or an unfit value, with its origin.
     """
     values = {**_from_file(file or paths.config_file()), **_from_environment(environ), **flags}
+    _tell_misspelt(environ)
     for key, item in values.items():
         _check(key, item)
     generation = {key for key in values if key.startswith("generation.")}
@@ -184,8 +193,30 @@ def store(name: str, text: str, file: Path | None = None) -> tuple[str, Path]:
     table, _, leaf = key.rpartition(".")
     if table and table not in document:
         document[table] = tomlkit.table()
+    _require_table(file, document, table)
     place = cast("dict[str, Any]", document[table] if table else document)
     place[leaf] = value
+    paths.write_private(file, tomlkit.dumps(document))  # pyright: ignore[reportUnknownMemberType]
+    return key, file
+
+
+def forget(name: str, file: Path | None = None) -> tuple[str, Path]:
+    """Take one setting out of the file, keeping all else; returns full name and file.
+
+    SettingError where the file does not set it, or cannot be read.
+    """
+    import tomlkit
+
+    key = full_name(name)
+    file = file or paths.config_file()
+    held = _read(file)
+    table, _, leaf = key.rpartition(".")
+    if table and table in held:
+        _require_table(file, held, table)
+    if leaf not in (held.get(table, {}) if table else held):
+        raise SettingError(f"{file} does not set {key}; `fireside config show` tells what does.")
+    document = tomlkit.parse(file.read_text(encoding="utf-8"))
+    del cast("dict[str, Any]", document[table] if table else document)[leaf]
     paths.write_private(file, tomlkit.dumps(document))  # pyright: ignore[reportUnknownMemberType]
     return key, file
 
@@ -195,8 +226,7 @@ def _from_file(file: Path) -> dict[str, Value]:
     origin = str(file)
     for name, value in _read(file).items():
         if name in TABLES:
-            if not isinstance(value, dict):
-                raise SettingError(f"{origin}: {name!r} is a table: write [{name}] on a line of its own.")
+            _require_table(file, {name: value}, name)
             leaves = {f"{name}.{leaf}": item for leaf, item in cast("dict[str, Any]", value).items()}
         else:
             leaves = {name: value}
@@ -213,7 +243,7 @@ def _from_file(file: Path) -> dict[str, Value]:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        text = file.read_text(encoding="utf-8")
+        text = read_bounded(file, FILE_LIMIT_BYTES).decode()
     except FileNotFoundError:
         return {}
     except OSError as err:
@@ -225,7 +255,7 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as err:
-        raise SettingError(f"{file} is not valid TOML: {err}.") from err
+        raise SettingError(f"{file} is not valid TOML: {clip(str(err))}.") from err
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Value]:
@@ -234,7 +264,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Value]:
         variable = environment_name(key)
         if text := environ.get(variable):
             try:
-                values[key] = Value(parse(key, text), variable)
+                values[key] = Value(read(key, KINDS[key], text), variable)
             except SettingError as err:
                 raise SettingError(f"{variable}: {err}") from None
     return values
@@ -251,17 +281,43 @@ def _of_toml(key: str, value: Any) -> Any:
     """A TOML value as the setting wants it: arrays are tuples, adapters are read from their text."""
     kind = KINDS[key]
     if kind == "adapters":
-        return parse(key, json.dumps(value) if isinstance(value, list) else str(value))
+        return read(key, kind, json.dumps(value) if isinstance(value, list) else str(value))
     if kind == "texts" and isinstance(value, str):
         return (value,)
     return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
 
 
+def _tell_misspelt(environ: Mapping[str, str]) -> None:
+    """A notice for each variable that is nearly the name of one that is read."""
+    known = [*_OTHER_VARIABLES, *map(environment_name, KINDS)]
+    for name in environ:
+        if not name.startswith("FIRESIDE_") or name in known:
+            continue
+        if near := difflib.get_close_matches(name[:LONGEST_NAME], known, n=1, cutoff=0.8):
+            _tell_once(f"the variable {clip(name)} is not read; did you mean {near[0]}?")
+
+
+@cache
+def _tell_once(text: str) -> None:
+    notify(text)
+
+
+def _flag_of(key: str) -> str:
+    """The flag that sets `key`, empty where there is none."""
+    from app.flags import CHAT
+
+    return next((flag.names[0].partition("/")[0] for flag in CHAT if flag.setting == key), "")
+
+
+def _require_table(file: Path, document: Mapping[str, Any], table: str) -> None:
+    if table and not isinstance(document[table], dict):
+        raise SettingError(f"{file}: {table!r} is a table: write [{table}] on a line of its own.")
+
+
 def _check(key: str, item: Value) -> None:
-    try:
-        require_fit(key, KINDS[key], item.value)
-    except SettingError as err:
-        raise SettingError(f"{item.origin}: {err}") from None
+    # A flag is named as it was given; of other origins the setting is named too.
+    is_flag = item.origin.startswith("--") and item.origin != "--set"
+    require_fit(item.origin if is_flag else f"{item.origin}: {key}", KINDS[key], item.value)
     table, _, leaf = key.rpartition(".")
     if table == "generation":
         from backend.types import GenerationConfig
@@ -269,4 +325,7 @@ def _check(key: str, item: Value) -> None:
         try:
             GenerationConfig.of({leaf: item.value})
         except ValueError as err:
-            raise SettingError(f"{item.origin}: {err}") from err
+            reason = clip(str(err))
+            if is_flag and reason.startswith(f"{leaf} "):
+                raise SettingError(f"{item.origin}{reason.removeprefix(leaf)}.") from err
+            raise SettingError(f"{item.origin}: {reason}") from err

@@ -3,18 +3,51 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any, Literal, cast
 
 Kind = Literal[
-    "text", "texts", "int", "float", "floats", "bool", "json", "layers", "switch", "adapters", "tool"
+    "text",
+    "name",
+    "texts",
+    "int",
+    "count",
+    "index",
+    "seed",
+    "float",
+    "seconds",
+    "floats",
+    "bool",
+    "json",
+    "schema",
+    "layers",
+    "switch",
+    "adapters",
+    "tool",
 ]
 
+MOST_SECONDS = 1e8
+"""Some three years; the system's timers take no infinite time."""
+MOST_SEED = 2**32 - 2
+"""The next one means a random seed to llama.cpp."""
+QUOTED_CHARS, CLIPPED_CHARS = 80, 300
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 class SettingError(ValueError):
     """A setting that cannot be used; the text names it, its origin, and what would do."""
+
+
+def quote(value: object) -> str:
+    """`value` as an error shows it: its representation, cut where it is long."""
+    text = repr(value[: QUOTED_CHARS + 1] if isinstance(value, str) else value)
+    return text if len(text) <= QUOTED_CHARS else f"{text[:QUOTED_CHARS]}…"
+
+
+def clip(text: str) -> str:
+    """`text` cut where it is too long for an error."""
+    return text if len(text) <= CLIPPED_CHARS else f"{text[:CLIPPED_CHARS]}…"
 
 
 def read(key: str, kind: Kind, text: str) -> Any:
@@ -26,26 +59,54 @@ def require_fit(key: str, kind: Kind, value: Any) -> None:
     """SettingError unless `value` is of that kind."""
     types, wanted = _TYPES[kind]
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-        raise SettingError(f"{key} must be {wanted}, not {value!r}.")
+        raise SettingError(f"{key} must be {wanted}, not {quote(value)}.")
+    if not _is_in_range(kind, value):
+        raise SettingError(f"{key} must be {wanted}, not {quote(value)}.")
 
 
 _TYPES: dict[Kind, tuple[tuple[type, ...], str]] = {
     "text": ((str,), "a text"),
+    "name": ((str,), "a name or a file, and not empty"),
     "texts": ((tuple,), "a text or a list of texts"),
     "int": ((int,), "a whole number"),
+    "count": ((int,), "a whole number of at least 1"),
+    "index": ((int,), "a whole number of at least 0"),
+    "seed": ((int,), f"a whole number from 0 to {MOST_SEED}"),
     "float": ((int, float), "a number"),
+    "seconds": ((int, float), f"a number of seconds above 0 and up to {MOST_SECONDS:.0f}"),
     "floats": ((tuple,), "a list of numbers"),
     "bool": ((bool,), "true or false"),
     "json": ((dict,), "a JSON object"),
-    "layers": ((int, str), 'a whole number or "auto"'),
-    "switch": ((bool, str), 'true, false or "auto"'),
+    "schema": ((dict,), "a JSON schema: an object"),
+    "layers": ((int, str), "a whole number, all or auto"),
+    "switch": ((bool, str), "on, off or auto"),
     "adapters": ((tuple,), "FILE[:SCALE] or a list of them"),
     "tool": ((str, dict), "a text or a JSON object"),
 }
 
 
+def _is_in_range(kind: Kind, value: Any) -> bool:
+    match kind:
+        case "name":
+            return bool(value.strip())
+        case "count":
+            return value >= 1
+        case "index":
+            return value >= 0
+        case "seed":
+            return 0 <= value <= MOST_SEED
+        case "seconds":
+            return 0 < value <= MOST_SECONDS
+        case "layers":
+            return value == "auto" or (isinstance(value, int) and value >= -1)
+        case "switch":
+            return value == "auto" or isinstance(value, bool)
+        case _:
+            return True
+
+
 def _fail(key: str, kind: Kind, text: str) -> SettingError:
-    return SettingError(f"{key} must be {_TYPES[kind][1]}, not {text!r}.")
+    return SettingError(f"{key} must be {_TYPES[kind][1]}, not {quote(text)}.")
 
 
 def _text(key: str, text: str) -> str:
@@ -61,47 +122,80 @@ def _texts(key: str, text: str) -> tuple[str, ...]:
     return tuple(cast("list[str]", values))
 
 
-def _int(key: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise _fail(key, "int", text) from None
+def _number(of: type[int | float], kind: Kind) -> Callable[[str, str], Any]:
+    def number(key: str, text: str) -> Any:
+        try:
+            return of(text)
+        except ValueError:
+            raise _fail(key, kind, text) from None
 
-
-def _float(key: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise _fail(key, "float", text) from None
+    return number
 
 
 def _floats(key: str, text: str) -> tuple[float, ...]:
-    return tuple(_float(key, part) for part in text.strip("[] ").split(","))
+    return tuple(read(key, "float", part) for part in text.strip("[] ").split(","))
 
 
 def _bool(key: str, text: str) -> bool:
+    return _truth(key, "bool", text)
+
+
+def _truth(key: str, kind: Kind, text: str) -> bool:
     word = text.strip().lower()
     if word not in _TRUE + _FALSE:
-        raise _fail(key, "bool", text)
+        raise _fail(key, kind, text)
     return word in _TRUE
 
 
 def _switch(key: str, text: str) -> bool | str:
-    return "auto" if text.strip().lower() == "auto" else _bool(key, text)
+    return "auto" if text.strip().lower() == "auto" else _truth(key, "switch", text)
 
 
 def _layers(key: str, text: str) -> int | str:
     word = text.strip().lower()
     if word == "all":
         return -1
-    return "auto" if word == "auto" else _int(key, text)
-
-
-def _json(key: str, text: str) -> Any:
+    if word == "auto":
+        return word
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        raise _fail(key, "json", text) from None
+        return int(word)
+    except ValueError:
+        raise _fail(key, "layers", text) from None
+
+
+def _json(key: str, text: str, number: Callable[[str], float] = float) -> Any:
+    try:
+        value = json.loads(text.removeprefix("\ufeff"), parse_float=number, parse_constant=number)
+        json.dumps(value, ensure_ascii=False).encode()
+    except json.JSONDecodeError as err:
+        reason = f"{err.msg} at line {err.lineno}, column {err.colno}"
+    except UnicodeEncodeError:
+        reason = "it has half of a surrogate pair, which is no character"
+    except RecursionError:
+        reason = "it is nested too deeply"
+    except ValueError as err:
+        reason = str(err)
+    else:
+        return value
+    raise SettingError(f"{key} is not valid JSON: {reason}. It says {quote(text)}.")
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text[:QUOTED_CHARS]} is no finite number")
+    return value
+
+
+def _object(key: str, text: str) -> Any:
+    value = _json(key, text)
+    require_fit(key, "json", value)
+    return value
+
+
+def _schema(key: str, text: str) -> Any:
+    value = _json(key, text, _finite)
+    require_fit(key, "schema", value)
+    return value
 
 
 def _tool(key: str, text: str) -> Any:
@@ -121,12 +215,18 @@ def _adapters(key: str, text: str) -> tuple[tuple[str, float], ...]:
 
 _READERS: dict[Kind, Callable[[str, str], Any]] = {
     "text": _text,
+    "name": _text,
     "texts": _texts,
-    "int": _int,
-    "float": _float,
+    "int": _number(int, "int"),
+    "count": _number(int, "count"),
+    "index": _number(int, "index"),
+    "seed": _number(int, "seed"),
+    "float": _number(float, "float"),
+    "seconds": _number(float, "seconds"),
     "floats": _floats,
     "bool": _bool,
-    "json": _json,
+    "json": _object,
+    "schema": _schema,
     "layers": _layers,
     "switch": _switch,
     "adapters": _adapters,

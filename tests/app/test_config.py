@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import backend
 from app import config
-from app.config import KINDS, SettingError, Value, environment_name, full_name, parse, resolve, store
+from app.config import KINDS, SettingError, Value, environment_name, forget, full_name, parse, resolve, store
 from backend.handle import LoadOptions
 from backend.types import GenerationConfig
 
@@ -69,9 +69,13 @@ def test_nothing_set_leaves_every_default_to_the_backend(tmp_path: Path) -> None
         ("modle = 'x'\n", r"did you mean 'model'"),
         ("[generation]\ntemperature = 'hot'\n", r"config.toml: generation.temperature must be a number"),
         ("[generation]\ntemperature = -1\n", r"config.toml: temperature must be at least 0, not -1"),
-        ("[generation]\nseed = true\n", r"must be a whole number, not True"),
+        ("[generation]\nseed = true\n", r"must be a whole number from 0 to 4294967294, not True"),
         ("a = 1\nmodel = \n", r"config.toml is not valid TOML: .*line 2"),
         ("load = 3\n", r"'load' is a table"),
+        ("model = ' '\n", r"config.toml: model must be a name or a file, and not empty"),
+        ("timeout = 0\n", r"config.toml: timeout must be a number of seconds above 0"),
+        ("[load]\nslots = 0\n", r"load.slots must be a whole number of at least 1, not 0"),
+        ("[load]\nflash_attn = 'maybe'\n", r"load.flash_attn must be on, off or auto, not 'maybe'"),
         ("[generation]\ngrammar = 'root ::= \"a\"'\njson_schema = {}\n", r"exclude each other"),
     ],
 )
@@ -85,6 +89,89 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     file.write_bytes(b"model = '\xff'\n")
     with pytest.raises(SettingError, match="not UTF-8"):
         resolve({}, environ={}, file=file)
+
+
+@pytest.mark.parametrize("file", ["/dev/zero", "/"])
+def test_only_a_file_of_bounded_size_is_read(file: str) -> None:
+    with pytest.raises(SettingError, match="cannot be read"):
+        resolve({}, environ={}, file=Path(file))
+
+
+def test_a_file_without_end_is_not_read_whole(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="larger than 1 MiB"):
+        resolve({}, environ={}, file=write(tmp_path, "#" * (config.FILE_LIMIT_BYTES + 1)))
+
+
+@pytest.mark.parametrize(
+    ("flag", "key", "value", "message"),
+    [
+        ("--ctx", "load.max_seq", 0, "--ctx must be a whole number of at least 1, not 0."),
+        ("--seed", "generation.seed", -1, "--seed must be a whole number from 0 to 4294967294, not -1."),
+        ("--top-p", "generation.top_p", 2.0, "--top-p must be between 0 and 1, not 2.0."),
+        ("--timeout", "timeout", -1.0, "--timeout must be a number of seconds above 0"),
+        ("--timeout", "timeout", float("nan"), "--timeout must be a number of seconds above 0"),
+        ("--timeout", "timeout", 1e300, "--timeout must be a number of seconds above 0"),
+        ("--model", "model", "", "--model must be a name or a file, and not empty"),
+    ],
+)
+def test_an_error_names_the_flag_that_was_given(flag: str, key: str, value: object, message: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        resolve({key: Value(value, flag)}, environ={}, file=Path("/nonexistent/config.toml"))
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "message"),
+    [
+        ("load.flash_attn", "maybe", "--flash-attn (load.flash_attn) must be on, off or auto, not 'maybe'."),
+        ("load.n_gpu_layers", "foo", "--gpu-layers (load.n_gpu_layers) must be a whole number, all or auto"),
+        (
+            "generation.json_schema",
+            "[1]",
+            "--schema (generation.json_schema) must be a JSON schema: an object",
+        ),
+        (
+            "generation.json_schema",
+            '{"a": 1,\n b}',
+            "Expecting property name enclosed in double quotes at line 2",
+        ),
+        ("generation.json_schema", '{"const": 1e999}', "1e999 is no finite number"),
+        ("generation.json_schema", '{"const": "\\ud800"}', "half of a surrogate pair"),
+        ("generation.json_schema", "[" * 100_000, "nested too deeply"),
+        ("load.mlock", "perhaps", "load.mlock must be true or false"),
+    ],
+)
+def test_text_that_is_no_value_is_explained(key: str, text: str, message: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        parse(key, text)
+    assert message in str(caught.value)
+
+
+def test_a_byte_order_mark_before_json_is_no_part_of_it() -> None:
+    assert parse("generation.json_schema", '\ufeff{"type": "object"}') == {"type": "object"}
+
+
+def test_a_number_may_be_infinite_where_that_means_never() -> None:
+    assert parse("generation.logit_bias", '{"5": -Infinity}') == {"5": float("-inf")}
+
+
+@given(st.sampled_from(sorted(KINDS)), st.integers(400, 5000))
+def test_a_long_value_is_never_echoed_whole(key: str, length: int) -> None:
+    text = "\x00x" * length
+    try:
+        resolve({key: Value(parse(key, text), "here")}, environ={}, file=Path("/nonexistent/config.toml"))
+    except SettingError as err:
+        assert len(str(err)) < 500
+
+
+def test_a_misspelt_variable_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    environ = {"FIRESIDE_TEMPRATURE": "1", "FIRESIDE_PEER_OF_ANOTHER_KIND": "x", "FIRESIDE_DATA": "d"}
+    for _ in range(2):
+        resolve({}, environ=environ, file=tmp_path / "none.toml")
+    told = capsys.readouterr().err
+    assert (
+        told == "fireside: the variable FIRESIDE_TEMPRATURE is not read; did you mean FIRESIDE_TEMPERATURE?\n"
+    )
 
 
 def test_a_bad_variable_is_named() -> None:
@@ -174,6 +261,32 @@ def test_store_refuses_what_would_not_load(tmp_path: Path, name: str, value: str
     with pytest.raises(SettingError):
         store(name, value, file)
     assert file.read_text(encoding="utf-8") == "model = 'a'\n"
+
+
+def test_store_needs_a_table_where_one_belongs(tmp_path: Path) -> None:
+    file = write(tmp_path, "generation = 3\n")
+    with pytest.raises(SettingError, match="'generation' is a table"):
+        store("top_k", "5", file)
+    with pytest.raises(SettingError, match="'generation' is a table"):
+        forget("top_k", file)
+    assert file.read_text(encoding="utf-8") == "generation = 3\n"
+
+
+def test_forget_takes_one_setting_out_and_keeps_the_rest(tmp_path: Path) -> None:
+    file = write(tmp_path, "# mine\nmodel = ''\n[generation]\n# cold\ntop_k = 5\nseed = 1\n")
+    assert forget("top-k", file) == ("generation.top_k", file)
+    forget("model", file)
+    settings = resolve({}, environ={}, file=file)
+    assert set(settings.values) == {"generation.seed"}
+    assert "# mine" in file.read_text(encoding="utf-8")
+    with pytest.raises(SettingError, match=r"does not set generation\.top_k"):
+        forget("top_k", file)
+
+
+def test_forget_finds_nothing_where_there_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="does not set model"):
+        forget("model", tmp_path / "config.toml")
+    assert not list(tmp_path.iterdir())
 
 
 def test_store_never_overwrites_a_broken_file(tmp_path: Path) -> None:
