@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, BinaryIO
@@ -24,6 +24,8 @@ from backend.types import ChatCard, ChatOutcome, EngineError, GenerationConfig, 
 _CHILD = "import sys; sys.path[:] = {path!r}; from backend.host_child import main; main({fds})"
 _MOST_CRASHES = 2
 _LOG_LINES = 6
+_LOG_TAIL_BYTES = 4096
+_LOG_LIMIT_BYTES = 4 << 20
 
 
 class EngineHost:
@@ -45,6 +47,7 @@ class EngineHost:
         self._crashes = 0
         self._starting = asyncio.Lock()
         self._running: set[str] = set()
+        self._uses = itertools.count(1)
         self._idle_timer: asyncio.TimerHandle | None = None
         self._unloading: asyncio.Task[None] | None = None
 
@@ -99,6 +102,9 @@ class EngineHost:
                 left -= sum(isinstance(piece, ChatOutcome) for piece in pieces)
                 if not left:
                     self._crashes = 0
+                    if not child.measured:  # The cache exists only now.
+                        child.measured = True
+                        self._residency = await child.ask({"op": "residency"})
                 yield pieces
         finally:
             if left and child.alive:
@@ -176,9 +182,21 @@ class EngineHost:
     # ---- inside ----------------------------------------------------------------------------
 
     async def _ask(self, operation: str, **fields: Any) -> Any:
-        async with self._starting:
-            child = await self._ready()
-        return await child.ask({"op": operation, **fields})
+        with self._in_use(f"{operation} {next(self._uses)}"):
+            async with self._starting:
+                child = await self._ready()
+            return await child.ask({"op": operation, **fields})
+
+    @contextlib.contextmanager
+    def _in_use(self, use: str) -> Generator[None]:
+        """While somebody waits for the child, it is not idle."""
+        self._running.add(use)
+        self._stop_timer()
+        try:
+            yield
+        finally:
+            self._running.discard(use)
+            self._touch()
 
     async def _ready(self) -> _ChildProcess:
         """A living child with the model loaded."""
@@ -216,7 +234,7 @@ class EngineHost:
         except asyncio.CancelledError:
             child.send_soon({"op": "cancel_load"})
             raise
-        child.loaded = True
+        child.loaded, child.measured = True, False
         self._card, self._residency = value["card"], value["residency"]
         self._touch()
         return value["card"]
@@ -242,7 +260,9 @@ class EngineHost:
     def _log_tail(self) -> str:
         if self._log is None or not self._log.exists():
             return ""
-        lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
+        with self._log.open("rb") as log:
+            log.seek(max(0, self._log.stat().st_size - _LOG_TAIL_BYTES))
+            lines = log.read().decode("utf-8", "replace").splitlines()
         return " Its last words were: " + " / ".join(lines[-_LOG_LINES:])
 
 
@@ -257,6 +277,8 @@ class _ChildProcess:
         self._streams: dict[str, asyncio.Queue[dict[str, Any]]] = {}
         self._hello: asyncio.Future[None] = loop.create_future()
         self.loaded = False
+        self.measured = False
+        """Whether the residency was asked for since the context was built."""
         self.alive = True
         self.died_of_crash = False
         commands_read, commands_write = os.pipe()
@@ -422,7 +444,9 @@ def _open_log(log: Path | None) -> IO[bytes]:
     if log is None:
         return tempfile.TemporaryFile()
     log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab")
+    grown = log.exists() and log.stat().st_size > _LOG_LIMIT_BYTES
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | (os.O_TRUNC if grown else 0)
+    return os.fdopen(os.open(log, flags, 0o600), "ab")
 
 
 def _how(code: int) -> str:

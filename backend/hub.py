@@ -105,7 +105,7 @@ def offer(name: str, *, projector: bool = True, endpoint: str | None = None) -> 
     if projector and projectors:
         chosen = [*chosen, projectors[0]]
     folder = own_folder() / repo
-    missing = sum(file.size_bytes for file in chosen if not _is_here(folder / file.name, file))
+    missing = sum(file.size_bytes for file in chosen if not _is_here(folder, file))
     licence = _licence(info)
     return Offer(
         repo, str(info.sha or "main"), licence, quantization, tuple(chosen), folder, missing, _free(folder)
@@ -127,7 +127,7 @@ def pull(wanted: Offer, progress: Progress | None = None, *, endpoint: str | Non
     done = 0
     for file in wanted.files:
         path = wanted.folder / file.name
-        if not _is_here(path, file):
+        if not _is_here(wanted.folder, file):
             _fetch(wanted, file, _Meter(progress, done, wanted.total_bytes), endpoint)
             _check(path, file)
         done += file.size_bytes
@@ -139,9 +139,10 @@ def pull(wanted: Offer, progress: Progress | None = None, *, endpoint: str | Non
 
 def verify(path: Path) -> Iterator[tuple[Path, bool | None]]:
     """Hash every pulled file beside the model at `path`: True or False, None where no hash is known."""
-    known = {file.name: file for file in _recorded(path.parent)}
+    folder = _recorded_folder(path)
+    known = {file.name: file for file in _recorded(folder)}
     for part in _parts_beside(path):
-        file = known.get(part.name)
+        file = known.get(part.relative_to(folder).as_posix())
         yield part, None if file is None or not file.sha256 else _sha256(part) == file.sha256
 
 
@@ -208,8 +209,13 @@ def _is_projector(name: str) -> bool:
 
 
 def _repo_file(sibling: Any) -> RepoFile:
-    lfs = sibling.lfs
-    return RepoFile(str(sibling.rfilename), int(sibling.size or 0), str(lfs.sha256) if lfs else "")
+    name, lfs = str(sibling.rfilename), sibling.lfs
+    if name.startswith("/") or ".." in name.split("/"):
+        raise HubError(
+            f"The repository names a file outside itself: {quoted(name)}.",
+            remedy="Do not use this repository.",
+        )
+    return RepoFile(name, int(sibling.size or 0), str(lfs.sha256) if lfs else "")
 
 
 def _licence(info: Any) -> str:
@@ -340,11 +346,17 @@ def _sha256(path: Path) -> str:
 # ---- what is here --------------------------------------------------------------------------
 
 
-def _is_here(path: Path, file: RepoFile) -> bool:
+def _is_here(folder: Path, file: RepoFile) -> bool:
     """Whether a file was fetched and checked before: recorded with this hash, and of this size."""
+    path = folder / file.name
     if not path.is_file() or path.stat().st_size != file.size_bytes:
         return False
-    return any(known == file for known in _recorded(path.parent))
+    return any(known == file for known in _recorded(folder))
+
+
+def _recorded_folder(path: Path) -> Path:
+    """The folder above a file that remembers what was fetched, else the file's own."""
+    return next((parent for parent in path.parents if (parent / _RECORD).is_file()), path.parent)
 
 
 def _recorded(folder: Path) -> list[RepoFile]:

@@ -24,6 +24,8 @@ class InProcessEngine:
         self._model = model
         self._running: set[str] = set()
         self._loading = asyncio.Lock()
+        self._given_up = threading.Event()
+        """Of the load that was begun last."""
 
     @property
     def card(self) -> ChatCard:
@@ -41,7 +43,7 @@ class InProcessEngine:
         """Load a model, after the one there was is unloaded. Raises ModelLoadError."""
         async with self._loading:
             await self.unload()
-            given_up = threading.Event()
+            given_up = self._given_up = threading.Event()
 
             def on_progress(fraction: float) -> bool:
                 return not given_up.is_set() and (progress is None or progress(fraction) is not False)
@@ -149,6 +151,8 @@ class InProcessEngine:
         )
 
     async def unload(self) -> None:
+        """Free the model; a load that runs ends as cancelled."""
+        self._given_up.set()
         model, self._model = self._model, None
         if model:
             for request_id in list(self._running):

@@ -105,7 +105,7 @@ class TurnQueue:
         """Turns that may run now and are to be started."""
         self._running: list[Turn] = []
         """Those that began, and those in `_ready`."""
-        threading.Thread(target=self._work, name="fireside-session", daemon=True).start()
+        self._has_worker = False
 
     @property
     def closed(self) -> bool:
@@ -181,13 +181,16 @@ class TurnQueue:
                 self._waiting.remove(turn)
                 self._running.append(turn)
                 self._ready.append(turn)
+        if self._ready and not self._has_worker:  # It ends with its work, so that no idle session holds one.
+            self._has_worker = True
+            threading.Thread(target=self._work, name="fireside-session", daemon=True).start()
         self._changed.notify_all()
 
     def _work(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._ready or self._closed)
                 if not self._ready:
+                    self._has_worker = False
                     return
                 turn = self._ready.popleft()
             self._start(turn)

@@ -90,6 +90,11 @@ class OpenCall:
             except Malformed as err:
                 self.fault = f"the arguments are not valid JSON: {err}"
                 return {}
+        try:
+            json.dumps(value, allow_nan=False)
+        except ValueError:  # NaN and 1e999 are read, and could never be written back as JSON.
+            self.fault = "the arguments hold a number that is not finite"
+            return {}
         return value
 
     def blame(self, err: Malformed) -> None:

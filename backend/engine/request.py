@@ -85,7 +85,7 @@ class Ended:
     time_to_first_token_s: float
     stop_match: str | None = None
     is_cut: bool = False
-    """Whether the text ends before a stop string whose tokens are among the ids."""
+    """Whether text is missing for some of the ids: a stop string's, or a hidden control token's."""
     end_token: int | None = None
     """The token that ended the reply; the last of its ids."""
     seed: int = 0

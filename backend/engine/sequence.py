@@ -45,6 +45,8 @@ class Sequence:
             if self._meter.is_spent_at_once():
                 self._override.extend(request.thought_budget.closer)
         self._end_token: int | None = None
+        self._hid = False
+        """Whether a control token was left out of the text."""
         self._admitted = self._first = self._last = 0.0
 
     @property
@@ -133,6 +135,7 @@ class Sequence:
 
     def _visible_piece(self, token: int) -> bytes:
         hidden = self._shown is not None and token not in self._shown and self._model.is_control(token)
+        self._hid = self._hid or hidden
         return b"" if hidden else self._model.piece(token)
 
     def rest(self) -> Delta | None:
@@ -159,7 +162,7 @@ class Sequence:
             time_to_first_token_s=first - submitted,
             end_token=self._end_token,
             stop_match=None if match in self.request.role_stops else match,
-            is_cut=match is not None,
+            is_cut=match is not None or self._hid,
             seed=self.seed,
             error=error,
         )

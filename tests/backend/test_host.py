@@ -134,6 +134,22 @@ async def test_an_idle_model_is_unloaded_and_comes_back(tiny_llama: Path, tmp_pa
     await host.unload()
 
 
+async def test_counting_keeps_an_idle_child_awake(tiny_llama: Path, tmp_path: Path) -> None:
+    host = EngineHost(log=tmp_path / "engine.log", idle_s=0.2)
+    await host.load(spec(tiny_llama))
+    first, deadline = host.pid, time.monotonic() + 1
+    while time.monotonic() < deadline:
+        await host.count(HI)
+        assert host.pid == first
+    await host.unload()
+
+
+async def test_the_residency_counts_the_cache_once_it_is_there(host: EngineHost) -> None:
+    assert host.residency["pipeline"]["kv_cache_bytes"] == 0
+    await collect(host, request())
+    assert host.residency["pipeline"]["kv_cache_bytes"] > 0
+
+
 def test_the_child_dies_with_its_parent(tiny_llama: Path) -> None:
     code = (
         f"import sys, asyncio, time; sys.path.insert(0, {str(ROOT)!r})\n"

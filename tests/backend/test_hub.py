@@ -251,3 +251,18 @@ def test_only_own_models_are_deleted(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_names_of_repositories(name: str, is_one: bool) -> None:
     assert hub.is_repo_name(name) is is_one
+
+
+def test_a_model_in_a_subfolder_is_known_and_verified(server: Hub) -> None:
+    server.repositories["ann/m"] = Repository({"Q8_0/m-Q8_0.gguf": MODEL})
+    path = hub.pull(hub.offer("ann/m", endpoint=server.url), endpoint=server.url)
+    assert path.parts[-2:] == ("Q8_0", "m-Q8_0.gguf")
+    assert list(hub.verify(path)) == [(path, True)]
+    assert hub.offer("ann/m", endpoint=server.url).missing_bytes == 0
+
+
+@pytest.mark.parametrize("name", ["../evil-Q8_0.gguf", "/etc/evil-Q8_0.gguf", "a/../../evil-Q8_0.gguf"])
+def test_a_file_outside_the_repository_is_refused(server: Hub, name: str) -> None:
+    server.repositories["ann/m"] = Repository({name: MODEL})
+    with pytest.raises(HubError, match="outside itself"):
+        hub.offer("ann/m", endpoint=server.url)

@@ -393,3 +393,12 @@ def test_a_history_with_broken_arguments_still_renders_valid_json() -> None:
     text = ChatTemplate(HERMES).render(turns, tools=anything("a"), add_generation_prompt=False)
     written = text.rpartition("<tool_call>")[2].partition("</tool_call>")[0]
     assert json.loads(written)["arguments"] == {"arguments": '{"x": "unfini'}
+
+
+@pytest.mark.parametrize("value", ["NaN", "1e999", "-Infinity"])
+def test_a_number_that_is_not_finite_is_an_error(value: str) -> None:
+    template = ChatTemplate(PLAIN, tool_call_format="generic")
+    text = f'{{"tool_call": {{"name": "shot", "arguments": {{"width": {value}}}}}}}'
+    message = template.parse(text, prompt=template.render(toys.USER), tools=anything("shot"))
+    assert message.tool_calls[0].error is not None
+    assert "finite" in message.tool_calls[0].error

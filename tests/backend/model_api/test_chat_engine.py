@@ -374,3 +374,21 @@ async def test_residency_and_stats_tell_what_is_there(engine: InProcessEngine) -
 async def test_the_state_of_a_process_is_its_cache(engine: InProcessEngine) -> None:
     await engine.save_state("chat")
     assert await engine.restore_state("chat") is False
+
+
+async def test_an_unload_ends_a_load_that_runs(tiny_llama: Path) -> None:
+    engine, begun = InProcessEngine(), threading.Event()
+
+    def progress(fraction: float) -> bool:
+        begun.set()
+        return unloaded.wait(5)
+
+    unloaded = threading.Event()
+    loading = asyncio.create_task(engine.load(LoadSpec(str(tiny_llama), {"threads": 1}), progress))
+    await asyncio.to_thread(begun.wait, 5)
+    await engine.unload()
+    unloaded.set()
+    with pytest.raises(ModelLoadError) as raised:
+        await loading
+    assert raised.value.cause == "cancelled"
+    assert engine.closed

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -397,15 +398,14 @@ def test_80_sends_from_several_threads_run_one_after_another(chat: ChatSession) 
 
 
 def test_80_turns_start_on_the_sessions_own_thread(tiny: GenerativeModel) -> None:
-    def own() -> set[threading.Thread]:
-        return {thread for thread in threading.enumerate() if thread.name == "fireside-session"}
-
-    before = own()
+    seen: list[str] = []
     with tiny.chat_session() as chat:
+        turns: Any = chat._turns
+        start = turns._start
+        turns._start = lambda turn: (seen.append(threading.current_thread().name), start(turn))
         chat.send("hello", **GREEDY)
-        new = own() - before
-        assert len(new) == 1
-    until(lambda: not new & own())
+        chat.send("hello", **GREEDY)
+    assert seen == ["fireside-session", "fireside-session"]
 
 
 def test_80_a_second_turn_of_a_thread_that_has_not_read_its_first_is_refused(chat: ChatSession) -> None:
@@ -628,3 +628,12 @@ def test_the_first_turn_of_a_session_tells_the_stage_observer(fresh: Opener) -> 
     with model.chat_session() as chat:
         chat.send("hello", **GREEDY)
     assert stages == ["tokenize", "prefill", "decode", "detokenize"]
+
+
+def test_an_idle_session_holds_no_thread(tiny: GenerativeModel) -> None:
+    sessions = [tiny.chat_session() for _ in range(5)]
+    for chat in sessions:
+        chat.send("hi", max_new_tokens=1)
+    until(lambda: all(thread.name != "fireside-session" for thread in threading.enumerate()))
+    for chat in sessions:
+        chat.close()
