@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,13 +16,15 @@ from typing import Any
 import pytest
 
 from app import cli, oneshot_session, paths, stdin
+from app.sessions.hooks import ElicitationRequestCtx, StreamHooks
 from app.sessions.items import FunctionCallOutput
 from app.sessions.manager import SessionManager
-from app.sessions.store import Store
+from app.sessions.store import STORE_FILE, Store
 from backend.scripted import CARD, Pause, ScriptedEngine
 from backend.types import ContextOverflowError, ModelLoadError, ReasoningPiece, TextPiece, ToolCall
 from tests.app.double import Double, says
-from tests.app.process import ROOT, fireside
+from tests.app.process import ROOT, fireside, shell
+from tools.registry import ToolRegistry
 
 Cap = pytest.CaptureFixture[str]
 
@@ -443,6 +447,80 @@ def test_a_dry_run_shows_the_prompt_of_the_chat_and_adds_nothing(
     assert len(stored()) == before
 
 
+# ---- saved rules -----------------------------------------------------------------------------
+
+
+def mine(body: str) -> str:
+    return (
+        "from tools import tool\n\n\n@tool(does='write')\ndef mark(name: str) -> str:\n"
+        f'    """Mark.\n\n    Args:\n        name: Of what.\n    """\n    open("{body}", "w").close()\n'
+        "    return 'marked'\n"
+    )
+
+
+def allow_always(file: Path, **arguments: Any) -> None:
+    """A person lets the tool of a file make this call from now on."""
+    made = ToolRegistry(files=[file], plugins=False).get("mark")
+
+    async def work() -> None:
+        engine = ScriptedEngine([[ToolCall("c1", "mark", arguments)], ["ok"]])
+        async with SessionManager(engine=engine, tools=[made], workspace=file.parent) as manager:
+
+            async def accept(context: ElicitationRequestCtx) -> bool:
+                [offer] = [one for one in context.params["offers"] if "always" in one["scopes"]]
+                content = {"scope": "always", "rule": offer["id"]}
+                answer = {"action": "accept", "content": content}
+                await manager.resolve_elicitation(chat.session_id, context.elicitation_id, answer)
+                return True
+
+            chat = await manager.sessions_chat(hooks=StreamHooks(on_elicitation_request=accept))
+            assert (await chat.query("go")).text == "ok"
+            assert await manager.rules()
+
+    asyncio.run(work())
+
+
+def mark(engine: Engine, name: str, call_id: str) -> int:
+    engine.requests.clear()
+    engine.scripts = [[ToolCall(call_id, "mark", {"name": name})], ["ok"]]
+    return cli.main(["-p", "go", "--tools", "./mine.py"])
+
+
+def test_a_saved_rule_covers_its_call_and_no_other(engine: Engine, space: Path, capfd: Cap) -> None:
+    (space / "mine.py").write_text(mine("first"))
+    allow_always(space / "mine.py", name="a")
+    (space / "first").unlink()
+    assert mark(engine, "a", "c1") == 0
+    (space / "first").unlink()
+    assert mark(engine, "b", "c2") == 5
+    assert not (space / "first").exists()
+
+
+def test_a_changed_tool_is_covered_by_no_saved_rule(engine: Engine, space: Path, capfd: Cap) -> None:
+    (space / "mine.py").write_text(mine("first"))
+    allow_always(space / "mine.py", name="a")
+    (space / "mine.py").write_text(mine("second"))
+    assert mark(engine, "a", "c1") == 5
+    assert not (space / "second").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"kind": "everything"}, {"verdict": "maybe"}, {"values": 7}, {"workspace": "/"}, {"kind": None}],
+)
+def test_an_edited_rule_that_is_not_understood_allows_nothing(
+    engine: Engine, space: Path, capfd: Cap, change: dict[str, Any]
+) -> None:
+    (space / "mine.py").write_text(mine("first"))
+    allow_always(space / "mine.py", name="a")
+    (space / "first").unlink()
+    with contextlib.closing(sqlite3.connect(paths.data_dir() / STORE_FILE)) as connection, connection:
+        [text] = connection.execute("SELECT rule FROM rules").fetchone()
+        connection.execute("UPDATE rules SET rule = ?", (json.dumps({**json.loads(text), **change}),))
+    assert mark(engine, "a", "c1") == 5
+    assert not (space / "first").exists()
+
+
 # ---- failures --------------------------------------------------------------------------------
 
 
@@ -476,6 +554,18 @@ def test_a_signal_ends_the_turn_in_good_order(
     assert capfd.readouterr().out == "part\n"
     reply = stored()[-1]
     assert reply.text == "part" and reply.interrupted
+
+
+def test_a_signal_while_the_model_loads_ends_it_at_once(
+    engine: Engine, space: Path, monkeypatch: pytest.MonkeyPatch, capfd: Cap
+) -> None:
+    async def load(spec: Any, progress: Any = None) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(engine, "load", load)
+    assert cli.main(["-p", "go", "--tools", "now"]) == 130
+    assert count_chats() == 0
 
 
 def test_a_time_limit_ends_the_turn(engine: Engine, space: Path, capfd: Cap) -> None:
@@ -516,3 +606,16 @@ def test_a_second_process_goes_on_with_the_chat_of_the_first(tiny_llama: Path) -
     assert second["session_id"] == first["session_id"]
     assert [item.text for item in stored() if item.role == "user"] == ["one", "two"]
     assert Store.default().file
+
+
+@pytest.mark.model
+@pytest.mark.timeout(120)
+def test_a_turn_with_tools_works_in_a_pipe(starter_model: Path, space: Path) -> None:
+    (space / "note.txt").write_text("The marker is 42.")
+    flags = f"-m {starter_model} --tools read_file --approve read --tool-format generic --max-tokens 24"
+    whole = shell(f"echo 'some text' | $FIRESIDE -p 'Sum up.' {flags} --temperature 0 | cat", cwd=space)
+    assert whole.returncode == 0
+    assert whole.stdout.endswith(b"\n") and len(whole.stdout) > 5
+    assert whole.stderr == b"" and b"\x1b" not in whole.stdout
+    early = shell(f"set -o pipefail; $FIRESIDE -p 'Count.' {flags} | head -c 1", cwd=space)
+    assert early.returncode == 0 and early.stderr == b""
