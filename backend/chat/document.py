@@ -25,6 +25,10 @@ _MAX_NODES = 20_000
 _MAX_CHARACTERS = 1_000_000
 _MAX_DEPTH = 100
 _MAX_FORMS = 200
+_MAX_STEPS = 20_000
+"""Steps of spreading out the unions of one place, before they are passed over."""
+_MAX_WORK = 200_000
+"""Steps of one compilation, each some microseconds; references and unions can ask for any number."""
 
 _LINKS = frozenset(("$ref", "allOf", "anyOf", "oneOf", "$defs", "definitions", "title", "description"))
 """A schema of these alone says nothing that the schemas it links to do not say."""
@@ -56,13 +60,16 @@ class Document:
     """One schema with everything its references may point to.
 
     Raises SchemaError when it is not JSON, too large (20,000 values, a million characters) or
-    nested more than 100 deep.
+    nested more than 100 deep; so does whatever then takes too much work to compile.
     """
 
     def __init__(self, schema: Schema) -> None:
         self._nodes = 0
         self._characters = 0
+        self._work = 0
         self._copies: dict[int, tuple[Any, Any]] = {}
+        self._targets: dict[str, Schema] = {}
+        self._exclusives: dict[int, bool] = {}
         if not is_schema(schema):
             raise SchemaError(f"A schema is a JSON object or a boolean, not {type(schema).__name__}.")
         self.root: Schema = self._plain(schema, 0)
@@ -101,6 +108,18 @@ class Document:
             raise too_large(f"it holds more than {_MAX_CHARACTERS:,} characters")
         return text
 
+    # ---- work ------------------------------------------------------------------------------
+
+    def renew(self) -> None:
+        """A new compilation begins: it may do all the work again."""
+        self._work = 0
+
+    def spend(self, steps: int) -> None:
+        """Account for work on this document. SchemaError when a compilation takes too much."""
+        self._work += steps
+        if self._work > _MAX_WORK:
+            raise too_large("its references and combinations take too long to follow")
+
     # ---- forms -----------------------------------------------------------------------------
 
     def forms(self, schemas: Sequence[Schema]) -> Forms:
@@ -122,12 +141,15 @@ class Document:
         """
         done: dict[frozenset[int], Form] = {}
         why = "a schema there is false"
-        todo: list[tuple[tuple[tuple[Schema, frozenset[int]], ...], Form]] = [
-            (tuple((schema, frozenset[int]()) for schema in schemas), ())
+        todo: list[tuple[tuple[tuple[Schema, frozenset[int]], ...], Form, frozenset[int]]] = [
+            (tuple((schema, frozenset[int]()) for schema in schemas), (), frozenset())
         ]
+        steps = 0
         while todo:
-            pending, form = todo.pop()
-            if len(done) + len(todo) > _MAX_FORMS:
+            pending, form, seen = todo.pop()
+            steps += 1
+            self.spend(1 + len(pending) // 512 + len(seen) // 16)
+            if len(done) + len(todo) > _MAX_FORMS or (unions and steps > _MAX_STEPS):
                 return None
             if not pending:
                 done.setdefault(frozenset(map(id, form)), form)
@@ -136,20 +158,21 @@ class Document:
             if schema is False:
                 continue
             if not is_object(schema):
-                todo.append((rest, form))
+                todo.append((rest, form, seen))
                 continue
             if id(schema) in trail:
                 why = "a '$ref' there leads back to itself"
                 continue
-            if any(schema is part for part in form):
-                todo.append((rest, form))
+            if id(schema) in seen:  # What holds once holds twice, with the same choices.
+                todo.append((rest, form, seen))
                 continue
             below = trail | {id(schema)}
             says = bool(schema.keys() - _LINKS)
             more = tuple((part, below) for part in self._conjuncts(schema, dropped))
             for choice in reversed(list(self._choices(schema, dropped) if unions else [()])):
                 picked = tuple((part, below) for part in choice)
-                todo.append(((*more, *picked, *rest), (*form, schema) if says else form))
+                taken = (*form, schema) if says else form
+                todo.append(((*more, *picked, *rest), taken, seen | {id(schema)}))
         return list(done.values()), why
 
     def _conjuncts(self, schema: Mapping[str, Any], dropped: dict[tuple[str, str], None]) -> Iterator[Schema]:
@@ -157,16 +180,25 @@ class Document:
         if "$ref" not in schema:
             return
         try:
-            yield resolve(schema["$ref"], self.root)
+            yield self._target(schema["$ref"])
         except UnresolvableRef as err:
             dropped["$ref", str(err)] = None
+
+    def _target(self, reference: Any) -> Schema:
+        if not isinstance(reference, str):
+            return resolve(reference, self.root)
+        if reference not in self._targets:
+            self._targets[reference] = resolve(reference, self.root)
+        return self._targets[reference]
 
     def _choices(
         self, schema: Mapping[str, Any], dropped: dict[tuple[str, str], None]
     ) -> Iterator[tuple[Schema, ...]]:
         """One branch of `anyOf` with one of `oneOf`, in every combination."""
         either, one = as_list(schema.get("anyOf")), as_list(schema.get("oneOf"))
-        if not self._exclusive(one):
+        if id(schema) not in self._exclusives:
+            self._exclusives[id(schema)] = self._exclusive(one)
+        if not self._exclusives[id(schema)]:
             dropped["oneOf", "a value may fit more than one of its forms"] = None
         for first in either or [True]:
             for second in one or [True]:
@@ -177,6 +209,8 @@ class Document:
         if len(branches) > 100:
             return False
         looked_at = [self._followed(branch) for branch in branches]
+        for branch in looked_at:
+            self.spend(len(branches) * (1 + len(as_list(branch.get("enum"))) // 16))
         return all(_disjoint(left, right) for left, right in combinations(looked_at, 2))
 
     def _followed(self, schema: Schema) -> Mapping[str, Any]:
@@ -184,7 +218,7 @@ class Document:
             if "$ref" not in as_object(schema):
                 break
             try:
-                schema = resolve(schema["$ref"], self.root)
+                schema = self._target(schema["$ref"])
             except UnresolvableRef:
                 break
         return as_object(schema)

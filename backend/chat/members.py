@@ -133,6 +133,7 @@ class Members:
         names, required = _names(form)
         if len(names) > MAX_PROPERTIES:
             raise too_large(f"{place.path} has more than {MAX_PROPERTIES:,} properties")
+        place.document.spend(len(names) * len(form) // 4)
         members: list[Node] = []
         for name in names:
             schemas = [schema for part in form for schema in property_schemas(part, name)]

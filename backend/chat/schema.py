@@ -24,6 +24,7 @@ from backend.chat.validate import (
     Schema,
     array_items,
     count,
+    fits_all,
     identity,
     is_list,
     is_number,
@@ -102,7 +103,7 @@ class SchemaRules:
         self.members = Members(self.book, self._value)
         self._known: dict[tuple[object, ...], Ref] = {}
         self._todo: list[tuple[Ref, Sequence[Schema], Place]] = []
-        self._documents: list[Document] = []
+        self._documents: dict[int, Document] = {}
         """Kept, because schemas are known by their identity."""
 
     # ---- from outside ----------------------------------------------------------------------
@@ -149,7 +150,9 @@ class SchemaRules:
 
     def place(self, document: Document, path: str, name: str, notation: Notation = JSON) -> Place:
         """A place in a document, which is kept for as long as these rules."""
-        self._documents.append(document)
+        if id(document) not in self._documents:
+            document.renew()
+            self._documents[id(document)] = document
         return Place(document, path, name, notation)
 
     def finish(self) -> None:
@@ -199,6 +202,7 @@ class SchemaRules:
         return choice(options)
 
     def _form(self, form: Form, place: Place) -> Node:
+        place.document.spend(len(form))
         self._report(form, place)
         if any("enum" in part or "const" in part for part in form):
             chosen = self._choices(form, place)
@@ -300,8 +304,10 @@ class SchemaRules:
 
     def _fits(self, value: Any, form: Form, place: Place) -> bool:
         """Whether a value satisfies every part, lists of allowed values aside."""
-        rest = ({word: part[word] for word in part if word not in ("enum", "const")} for part in form)
-        return not any(violations(value, part, place.document.root) for part in rest)
+        rest = [{word: part[word] for word in part if word not in ("enum", "const")} for part in form]
+        fitting, steps = fits_all(value, rest, place.document.root)
+        place.document.spend(steps)
+        return fitting
 
     def _literal(self, value: Any, notation: Notation) -> Node:
         """Exactly this value, with whitespace where a list or object may have it."""

@@ -33,6 +33,12 @@ def violations(value: Any, schema: Schema, root: Schema = None) -> list[str]:
     return _Check(schema if root is None else root).messages(value, schema)
 
 
+def fits_all(value: Any, schemas: Iterable[Schema], root: Schema) -> tuple[bool, int]:
+    """Whether `value` satisfies every schema of the document `root`, and the steps that took."""
+    check = _Check(root)
+    return all(check.fits(value, schema, 0) for schema in schemas), check.steps
+
+
 class UnresolvableRef(ValueError):
     """A `$ref` points nowhere, or out of its document."""
 

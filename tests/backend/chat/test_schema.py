@@ -629,10 +629,25 @@ def _doubling(levels: int) -> Any:
     return {"$ref": f"#/$defs/n{levels}", "$defs": defs}
 
 
+def _twice(keyword: str, levels: int) -> Any:
+    defs: dict[str, Any] = {"n0": {"minLength": 1}}
+    for level in range(levels):
+        defs[f"n{level + 1}"] = {keyword: [{"$ref": f"#/$defs/n{level}"}] * 2}
+    return {"$ref": f"#/$defs/n{levels}", "$defs": defs}
+
+
+def _chain(links: int) -> Any:
+    defs = {f"n{n}": {"$ref": f"#/$defs/n{n + 1}"} for n in range(links)}
+    return {"$ref": "#/$defs/n0", "$defs": {**defs, f"n{links}": {"type": "string"}}}
+
+
 @pytest.mark.parametrize(
     "make",
     [
         lambda: _nested(5000),
+        lambda: _chain(6000),
+        lambda: {"allOf": [{"minLength": n} for n in range(9000)]},
+        lambda: {**_twice("allOf", 40), "enum": [f"v{n}" for n in range(4000)]},
         _cycle,
         lambda: {"enum": ["x" * 100] * 110_000},
         lambda: {"type": "object", "description": "x" * 10_000_000},
@@ -658,6 +673,10 @@ def test_hostile_schemas_end_in_a_clear_error_with_bounded_work(make: Any) -> No
     "make",
     [
         lambda: _doubling(200),
+        lambda: _twice("allOf", 40),
+        lambda: _twice("anyOf", 40),
+        lambda: _twice("oneOf", 40),
+        lambda: {"oneOf": [{"enum": [f"{n}-{m}" for m in range(100)]} for n in range(100)]},
         lambda: {"allOf": [{"anyOf": [{"minimum": n} for n in range(10)]} for _ in range(10)]},
         lambda: {"enum": list(range(15_000))},
         lambda: {"enum": ["a" * n for n in range(300)]},
