@@ -148,6 +148,20 @@ def test_approve_all_still_asks_for_what_no_mode_covers(
     assert not (space / path).exists()
 
 
+def test_what_a_helper_would_have_to_ask_is_refused_too(engine: Engine, space: Path, capfd: Cap) -> None:
+    engine.scripts = [
+        [called("delegate", task="write it")],
+        [called("write_file", "c2", path="a", content="x")],
+        ["I was not allowed."],
+        ["It could not."],
+    ]
+    flags = ["--tools", "delegate,write_file", "--approve", "read", "--format", "json"]
+    assert cli.main(["-p", "go", *flags]) == 5
+    told = as_json(capfd)
+    assert (told["text"], [entry["name"] for entry in told["denied"]]) == ("It could not.", ["write_file"])
+    assert not list(space.iterdir())
+
+
 @pytest.mark.parametrize("mode", ["none", "plan"])
 def test_refusals_by_a_mode_are_answers(engine: Engine, space: Path, capfd: Cap, mode: str) -> None:
     engine.scripts = [
