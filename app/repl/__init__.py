@@ -24,7 +24,8 @@ def run(settings: Settings, *, plain: bool = False) -> int:
         with Interruption() as interruption, loaded(settings, interruption, slots=1) as model:
             reader = styled_reader() if styled else plain_reader(out)
             with interruption.released():
-                return Repl(model, settings, reader, out, styled=styled).run()
+                piped = not is_terminal(sys.stdin)
+                return Repl(model, settings, reader, out, styled=styled, piped=piped).run()
     except Interrupted as stop:
         failure = stop.failure()
         notify(failure.message)

@@ -72,6 +72,22 @@ def _set(repl: Repl, rest: str) -> str:
     return f"{key} = {repl.settings.get(key)}"
 
 
+def _unset(repl: Repl, rest: str) -> str:
+    if not rest:
+        return "Give a setting: /unset temperature"
+    try:
+        key = full_name(rest)
+        if not key.startswith("generation."):
+            return f"{key} holds from the start of a chat: `fireside config unset {key}` is for the next."
+        others = {name: value for name, value in repl.settings.values.items() if name != key}
+        repl.settings = resolve(others)
+    except SettingError as err:
+        return str(err)
+    if (left := repl.settings.values.get(key)) is not None:
+        return f"{key} = {left.value}, which {left.origin} says."
+    return f"{key} is not set; its default holds."
+
+
 def _params(repl: Repl, rest: str) -> str:
     values = {key: (item.value, item.origin) for key, item in repl.settings.values.items()}
     for name, (value, origin) in repl.model.explain(repl.settings.generation()).items():
@@ -118,6 +134,7 @@ COMMANDS: dict[str, Command] = {
         "/system [TEXT]", "show or set the system prompt; setting it begins a new chat", _system
     ),
     "set": Command("/set KEY [VALUE]", "show or set a sampling setting", _set),
+    "unset": Command("/unset KEY", "take a sampling setting back", _unset),
     "params": Command("/params", "the settings that hold, with their origin", _params),
     "model": Command("/model", "what is loaded", _model),
     "usage": Command("/usage", "tokens and speed of the last reply", _usage),

@@ -18,9 +18,9 @@ PLAIN_PROMPT = "you: "
 
 
 class LineReader(Protocol):
-    """Reads one line, which may start as `draft`. EOFError at the end, KeyboardInterrupt on Ctrl-C."""
+    """Reads one line. EOFError at the end, KeyboardInterrupt on Ctrl-C."""
 
-    def __call__(self, draft: str = "") -> str: ...
+    def __call__(self) -> str: ...
 
 
 def styled_reader() -> LineReader:
@@ -39,8 +39,8 @@ def styled_reader() -> LineReader:
 
     session: PromptSession[str] = PromptSession(history=_history(), key_bindings=keys)
 
-    def read(draft: str = "") -> str:
-        return session.prompt(PROMPT, default=draft)
+    def read() -> str:
+        return session.prompt(PROMPT)
 
     return read
 
@@ -52,7 +52,7 @@ def plain_reader(out: IO[str]) -> LineReader:
     if isinstance(wrapper, io.TextIOWrapper):
         wrapper.reconfigure(encoding=None if is_terminal(lines) else "utf-8", errors="replace")
 
-    def read(draft: str = "") -> str:
+    def read() -> str:
         if is_terminal(lines):
             out.write(PLAIN_PROMPT)
             out.flush()

@@ -40,6 +40,8 @@ class Double:
     closed: bool = False
     resets: int = 0
     report: ChatOutcome | None = None
+    messages: list[dict[str, str]] = field(default_factory=list)
+    """The history of the chat it stands for; a test fills it."""
     card: ChatCard = field(
         default_factory=lambda: ChatCard("double", "none", parameters=0, quantization="F32", max_seq=512)
     )

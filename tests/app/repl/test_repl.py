@@ -14,21 +14,19 @@ from app.config import Settings, Value
 from app.repl.commands import COMMANDS
 from app.repl.line_reader import styled_reader
 from app.repl.repl import Repl
-from backend.types import ContextOverflowError, EngineError, ReasoningPiece, TextPiece
+from backend.types import ChatOutcome, ContextOverflowError, EngineError, ReasoningPiece, TextPiece
 from tests.app.double import Double, says
 
 Step = str | type[BaseException]
 
 
 class Lines:
-    """Gives the scripted lines, and remembers the drafts it was offered."""
+    """Gives the scripted lines."""
 
     def __init__(self, *steps: Step) -> None:
         self.steps = list(steps)
-        self.drafts: list[str] = []
 
-    def __call__(self, draft: str = "") -> str:
-        self.drafts.append(draft)
+    def __call__(self) -> str:
         step = self.steps.pop(0) if self.steps else EOFError
         if isinstance(step, str):
             return step
@@ -59,14 +57,63 @@ def test_no_limit_but_the_context_holds(double: Double, chat: Callable[..., tupl
 @pytest.mark.parametrize(
     "error", [ContextOverflowError(1400, 256), EngineError("It broke."), RuntimeError("odd")]
 )
-def test_an_error_keeps_the_text_and_the_loop(
+def test_an_error_keeps_the_text_for_retry_and_the_loop(
     double: Double, chat: Callable[..., tuple[str, Lines]], error: Exception
 ) -> None:
     double.play = lambda config: [error] if len(double.asked) == 1 else says("fine")(config)
-    out, lines = chat("a long text", "short", "bye")
+    out, _ = chat("a long text", "/retry", "bye")
     assert str(error).split(".")[0] in out
+    assert "/retry sends it again" in out
     assert out.count("model: fine\n") == 2
-    assert lines.drafts == ["", "a long text", "", ""]
+    assert [turns[0]["content"] for turns in double.asked] == ["a long text", "a long text", "bye"]
+
+
+def test_a_command_after_a_failure_is_a_command(
+    double: Double, chat: Callable[..., tuple[str, Lines]]
+) -> None:
+    double.play = lambda config: [EngineError("It broke.")]
+    out, _ = chat("first", "/usage", "/retry")
+    assert "There is no reply yet." in out
+    assert [turns[0]["content"] for turns in double.asked] == ["first", "first"]
+
+
+@pytest.mark.parametrize("is_begun", [True, False])
+def test_a_full_chat_says_how_to_go_on(
+    double: Double, chat: Callable[..., tuple[str, Lines]], is_begun: bool
+) -> None:
+    double.messages = [{"role": "system", "content": "Be brief."}]
+    if is_begun:
+        double.messages.append({"role": "user", "content": "hi"})
+    double.play = lambda config: [ContextOverflowError(1400, 512)]
+    assert ("This chat is full: /new begins a new one." in chat("hi")[0]) == is_begun
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        (ChatOutcome(finish="length", prompt_tokens=500, new_tokens=12), "This chat is full: /new"),
+        (ChatOutcome(finish="length", prompt_tokens=9, new_tokens=4), "cut at 4 tokens; /set max_new_tokens"),
+        (ChatOutcome(finish="stop", prompt_tokens=9, new_tokens=4), ""),
+    ],
+)
+def test_a_reply_that_was_cut_says_so(
+    double: Double, chat: Callable[..., tuple[str, Lines]], outcome: ChatOutcome, told: str
+) -> None:
+    double.play = lambda config: [TextPiece("once upon"), outcome]
+    out, _ = chat("hi", settings=Settings({"generation.max_new_tokens": Value(4, "--max-tokens")}))
+    assert told in out
+    assert ("The reply was cut" in out) == bool(told)
+
+
+def test_words_are_not_broken_at_the_edge(double: Double, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.repl.repl.is_terminal", lambda stream: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    double.play = lambda config: [ContextOverflowError(1400, 256)]
+    out = io.StringIO()
+    Repl(double, Settings({}), Lines("hi", "/help"), out, styled=False).run()  # type: ignore[arg-type]
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) < 40
+    assert str(ContextOverflowError(1400, 256)) in " ".join(lines)
 
 
 def test_a_failed_message_is_sent_again_by_retry(
@@ -108,6 +155,23 @@ def test_a_setting_holds_from_the_next_message(
     assert "generation.temperature = 1.5    (/set)" in out
 
 
+def test_a_setting_can_be_taken_back(
+    double: Double, chat: Callable[..., tuple[str, Lines]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRESIDE_TOP_K", "7")
+    lines = (
+        '/set json_schema {"type": "object"}',
+        "/set top_k 5",
+        "hi",
+        "/unset json_schema",
+        "/unset top-k",
+    )
+    out, _ = chat(*lines, "hi")
+    assert [config.json_schema for config in double.configs] == [{"type": "object"}, None]
+    assert [config.top_k for config in double.configs] == [5, 7]
+    assert "generation.top_k = 7, which FIRESIDE_TOP_K says." in out
+
+
 @pytest.mark.parametrize(
     ("line", "answer"),
     [
@@ -116,6 +180,10 @@ def test_a_setting_holds_from_the_next_message(
         ("/set temperature -1", "must be at least 0"),
         ("/set max_seq 10", "--set max_seq=10"),
         ("/set", "Give a setting"),
+        ("/unset", "Give a setting"),
+        ("/unset temprature", "did you mean"),
+        ("/unset max_seq", "fireside config unset load.max_seq"),
+        ("/unset temperature", "is not set; its default holds"),
         ("/hlep", "Did you mean /help?"),
         ("/zzz", "/help lists them"),
         ("/usage", "There is no reply yet."),
@@ -182,6 +250,25 @@ def test_lines_from_a_pipe_are_answered_one_by_one(
     assert double.closed
 
 
+@pytest.mark.parametrize(
+    ("error", "code"), [(ContextOverflowError(1400, 256), 4), (EngineError("It broke."), 1)]
+)
+def test_a_failure_of_a_piped_line_is_the_exit_code(
+    double: Double,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    error: Exception,
+    code: int,
+) -> None:
+    double.play = lambda config: [error] if len(double.asked) == 1 else says("fine")(config)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"one\ntwo\n")))
+    assert cli.main(["repl"]) == code
+    out, err = capfd.readouterr()
+    assert "model: fine" in out
+    assert str(error) in err
+    assert str(error) not in out
+
+
 def test_the_line_editor_keeps_a_private_history() -> None:
     with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
         read = styled_reader()
@@ -193,8 +280,8 @@ def test_the_line_editor_keeps_a_private_history() -> None:
         keys.send_text("\x04")
         with pytest.raises(EOFError):
             read()
-        keys.send_text("\r")
-        assert read("a draft") == "a draft"
+        keys.send_text("\x1b[A\r")
+        assert read() == "hello"
     history = paths.state_dir() / "history"
     assert "hello" in history.read_text(encoding="utf-8")
     assert history.stat().st_mode & 0o077 == 0

@@ -37,9 +37,15 @@ def test_a_chat_by_keys(chat: pexpect.spawn[bytes]) -> None:
     assert chat.exitstatus == 0
 
 
-def test_a_message_too_long_stays_in_the_line(chat: pexpect.spawn[bytes]) -> None:
+def test_a_message_too_long_leaves_the_error_in_view(chat: pexpect.spawn[bytes]) -> None:
     chat.send(f"{'word ' * 400}end\r")
     chat.expect("holds 256")
+    chat.expect_exact("/retry sends it")
+    chat.expect_exact(">")
+    chat.send("/usage\r")
+    chat.expect_exact("There is no reply yet.")
+    chat.expect_exact(">")
+    chat.send("\x1b[A\x1b[A")
     chat.expect_exact("end")
     chat.send("\x03\x03")
     chat.expect_exact("once more")
@@ -75,6 +81,14 @@ def test_lines_from_a_pipe_are_answered(tiny_llama: Path) -> None:
     result = fireside("repl", "-m", tiny_llama, "--max-tokens", "4", input=b"one\ntwo\n")
     assert result.returncode == 0
     assert result.stdout.count(b"model: ") == 2
+
+
+def test_piped_lines_that_all_fail_are_a_failure(tiny_llama: Path) -> None:
+    line = b"word " * 400
+    result = fireside("repl", "-m", tiny_llama, "--ctx", "256", input=line + b"\n" + line)
+    assert result.returncode == 4
+    assert result.stderr.count(b"holds 256") == 2
+    assert b"holds 256" not in result.stdout
 
 
 @pytest.mark.model
