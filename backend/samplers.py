@@ -8,7 +8,8 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from backend.native import C, Context, Model, log, sample
+from backend.engine.gbnf import GrammarError
+from backend.native import C, Context, Model, sample
 
 
 class SamplerChain:
@@ -51,12 +52,13 @@ def dry_sampler(
 
 
 class GrammarSampler:
-    """A GBNF grammar with the state of one reply. ValueError when llama.cpp refuses it."""
+    """A GBNF grammar with the state of one reply. GrammarError when llama.cpp refuses it."""
 
     def __init__(self, model: Model, text: str, *, root_rule: str = "root") -> None:
         self.handle = C.llama_sampler_init_grammar(model.vocab, text.encode(), root_rule.encode())
         if not self.handle:
-            raise ValueError(f"The grammar does not compile. {log.tail(1)}".strip())
+            # The log's last line may be of anything, and llama.cpp does not log its reason.
+            raise GrammarError("The grammar does not compile: llama.cpp refuses it.")
         self._one = Candidates(1)
 
     def clone(self) -> GrammarSampler:

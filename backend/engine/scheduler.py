@@ -12,6 +12,7 @@ from collections.abc import Callable, Container
 
 from backend.engine import sampling
 from backend.engine.admission import Admission
+from backend.engine.gbnf import GrammarError
 from backend.engine.pacing import Pacer
 from backend.engine.params import EngineParams
 from backend.engine.prefix_cache import PrefixCache, Slot
@@ -245,7 +246,10 @@ class Scheduler:
                 queue.remove(sequence)
                 try:
                     self._start(sequence)
-                except Exception as err:  # Such as a grammar that llama.cpp refuses: it fails alone.
+                except GrammarError as err:
+                    self._end(sequence, "error", err)
+                    continue
+                except Exception as err:  # It fails alone.
                     error = EngineError(str(err))
                     error.__cause__ = err
                     self._end(sequence, "error", error)
@@ -308,7 +312,7 @@ class Scheduler:
                 token = sampler.draw(self._context, row)
             else:
                 sampler.accept(token)
-        except EngineError as err:
+        except (EngineError, GrammarError) as err:
             self._end(sequence, "error", err)
             return
         logprob = None

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from backend.engine.engine import Engine
+from backend.engine.gbnf import GrammarError
 from backend.engine.params import EngineParams
 from backend.engine.request import Delta, Ended, EngineRequest
 from backend.engine.thought import ThoughtMarks
@@ -111,11 +112,13 @@ def test_a_forced_token_against_the_grammar_is_an_error_not_a_crash(tiny: Runner
     assert tiny.run("hello")[1].finish in ("stop", "length")
 
 
-def test_a_grammar_llama_cpp_refuses_fails_the_request_only(tiny: Runner) -> None:
-    _, ended = tiny.run("hello", grammar=Grammar('root ::= root "a"'))
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_grammar_llama_cpp_refuses_fails_the_request_only(tiny: Runner, lazy: bool) -> None:
+    refused = Grammar("root ::= (", lazy=lazy, triggers=("z",))
+    _, ended = tiny.run("hello", grammar=refused, forced=tuple(tiny.model.tokenize("z")))
     assert ended.finish == "error"
-    assert "does not compile" in str(ended.error)
-    assert tiny.run("hello")[1].finish in ("stop", "length")
+    assert isinstance(ended.error, GrammarError)
+    assert tiny.run("hello")[1].finish != "error"
 
 
 @pytest.mark.parametrize("opened", [True, False])
