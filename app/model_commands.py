@@ -20,12 +20,12 @@ _METER_PERIOD_S = 0.1
 
 
 def info(name: str | None, *, as_json: bool) -> ExitCode:
-    """Print what a model's file says of it."""
+    """Print what a model's file says of it, under the name that the list gives it."""
     from backend.gguf import read_gguf
     from backend.loading import find_model
 
     found = read_gguf(find_model(name))
-    fields = _facts(found)
+    fields = {"name": _listed_name(found.path), **_facts(found)}
     if as_json:
         print(json.dumps(fields))
     else:
@@ -111,16 +111,17 @@ def verify(name: str | None) -> ExitCode:
 
 
 def remove(name: str, *, yes: bool) -> ExitCode:
-    """Delete a model of the own folder."""
+    """Delete a model of the own folder; the question is asked only where that is possible."""
     from backend import hub
     from backend.loading import find_model
 
     path = find_model(name)
+    _require_own(path)
     if not yes and not _agreed(f"Delete {path}?"):
         raise Failure(
             "not_confirmed",
             "Nothing was deleted.",
-            remedy="Say yes beforehand: --yes",
+            remedy=f"Say yes beforehand: fireside models rm {name} --yes",
             exit_code=ExitCode.FAILED,
         )
     try:
@@ -133,21 +134,43 @@ def remove(name: str, *, yes: bool) -> ExitCode:
 
 
 def use(name: str) -> ExitCode:
-    """Make a model the default: its name goes into the settings file."""
+    """Make a model that can be loaded the default: its name goes into the settings file."""
     from app.config import store
-    from backend.loading import find_model
+    from backend.loading import check_file, find_model
 
     path = find_model(name)
+    check_file(path)
     value = str(path.resolve()) if Path(name).expanduser().exists() else name
     _, file = store("model", value)
     print(sanitize(f"model is set to {value} in {file}"))
     return ExitCode.ANSWERED
 
 
+def _require_own(path: Path) -> None:
+    """A usage failure for a model that is not Fireside's to delete, with the way to do it."""
+    from backend.models import STARTER_PACKAGE, own_folder, starter_model
+
+    folder = own_folder()
+    if path.resolve().is_relative_to(folder.resolve()):
+        return
+    remedy = "Delete it with the program it belongs to."
+    if path == starter_model():
+        remedy = f"It is part of a package: pip uninstall {STARTER_PACKAGE.replace('_', '-')}"
+    raise usage(f"{path} is not in Fireside's own model folder, {folder}; nothing was deleted.", remedy)
+
+
+def _listed_name(path: Path) -> str:
+    """What `models list` calls the model at `path`; the file's own name where it is not listed."""
+    from backend.models import find_files
+
+    real = path.resolve()
+    return next((file.name for file in find_files() if file.path.resolve() == real), path.stem)
+
+
 def _facts(found: GGUFInfo) -> dict[str, Any]:
     kind = "embedding" if found.is_embedding else "chat" if found.chat_template else "base"
     return {
-        "name": found.name or found.path.stem,
+        "title": found.name,
         "path": str(found.path),
         "parts": len(found.parts),
         "size_bytes": found.size_bytes,
@@ -169,8 +192,20 @@ def _facts(found: GGUFInfo) -> dict[str, Any]:
 def _print_fields(fields: dict[str, Any]) -> None:
     width = max(map(len, fields))
     for name, value in fields.items():
-        shown = _size(value) if name.endswith("_bytes") else value if value not in ("", {}, None) else "-"
+        shown = _size(value) if name.endswith("_bytes") else _words(value)
         print(sanitize(f"{name.removesuffix('_bytes').replace('_', ' '):<{width}}  {shown}"))
+
+
+def _words(value: Any) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case {}:
+            return ", ".join(f"{key} {item}" for key, item in value.items()) or "-"
+        case "" | None:
+            return "-"
+        case _:
+            return str(value)
 
 
 def _show_offer(wanted: Offer) -> None:
