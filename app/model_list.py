@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from app.exits import ExitCode
+from app.table import table
 from app.terminal import sanitize
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def show(*, as_json: bool) -> ExitCode:
     if as_json:
         print(json.dumps({"models": [_fields(entry) for entry in entries]}))
     elif entries:
-        print("\n".join(_table([_HEADINGS, *(_row(entry) for entry in entries)])))
+        print("\n".join(table([_HEADINGS, *(_row(entry) for entry in entries)])))
         for entry in entries:
             if entry.problem:
                 print(sanitize(f"{entry.path}: {entry.problem}"), file=sys.stderr)
@@ -62,10 +63,3 @@ def _short(value: float, units: tuple[str, ...]) -> str:
             return f"{value:.3g} {unit}".rstrip()
         value /= 1000
     return f"{value:.3g} {units[-1]}"
-
-
-def _table(rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
