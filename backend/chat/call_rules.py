@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from backend.chat import gbnf
@@ -45,10 +45,11 @@ class CallRules:
         self.schemas = schemas
         self.book = schemas.book
         self.tools = tools
-        self.text = call_text(self.syntax)
         self.channels = chat_format.channels
+        # In channels a call ends the turn, which is for a token to do and not for text.
+        self.text = call_text(replace(self.syntax, call_end="") if self.channels else self.syntax)
         bare = not (self.syntax.section_start or self.syntax.call_start or self.syntax.separator)
-        self.parallel = parallel and not bare
+        self.parallel = parallel and not bare and not self.channels
         self._before, self._after = self._split()
 
     def _split(self) -> tuple[str, Node]:
@@ -145,7 +146,7 @@ class CallRules:
             arguments = self._arguments(tool)
             self.schemas.finish()
             options.append(seq(tool.name, heads, "<|message|>", arguments))
-        return seq("to=functions.", choice(options), optional(seq(self.syntax.call_end)))
+        return seq("to=functions.", choice(options))
 
     # ---- arguments -------------------------------------------------------------------------
 

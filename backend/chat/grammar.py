@@ -20,9 +20,6 @@ from backend.chat.strings import Texts
 from backend.chat.validate import as_object
 from backend.types import Grammar
 
-_LONGEST_END = 80
-"""Characters; a longer end of turn holds text of the template that no model writes."""
-
 
 @dataclass(frozen=True)
 class ReplyGrammar:
@@ -69,6 +66,9 @@ def reply_grammar(
     that does not begin like a call). `json_schema` binds the answer, never a thought. `prime` is
     what the prompt already holds of the reply, behind the assistant's header.
 
+    No grammar holds the text that ends a turn: where a reply is complete, only a token that ends a
+    generation can follow, and an end that is spelled in ordinary tokens would become text.
+
     A tool whose schema cannot be held to takes any object, with a warning. Raises ValueError for a
     tool_choice that names no tool, and SchemaError for a `json_schema` that no value satisfies.
     """
@@ -96,7 +96,7 @@ def reply_grammar(
     entries = calls.entries(prime)
     if not entries:
         return _finished(schemas, reply.free_or(calls), warnings)
-    root = choice(seq(node, reply.end()) for _, node in entries)
+    root = choice(seq(node, reply.gap) for _, node in entries)
     return _finished(schemas, root, warnings, tuple(trigger for trigger, _ in entries))
 
 
@@ -179,6 +179,7 @@ class _Reply:
     def __init__(self, chat_format: ChatFormat, schemas: SchemaRules, prime: str) -> None:
         self.format = chat_format
         self.book = schemas.book
+        self.gap = schemas.book.shared("gap")
         self.prime = prime
 
     # ---- whole replies ---------------------------------------------------------------------
@@ -187,8 +188,8 @@ class _Reply:
         """A thought where there may be one, then the answer or calls, and nothing else."""
         first, later = self._answers(answer)
         if calls is not None:
-            first = choice((first, calls.section(self.prime)))
-            later = choice((later, calls.section(later=True)))
+            first = choice((first, seq(self.gap, calls.section(self.prime), self.gap)))
+            later = choice((later, seq(calls.section(later=True), self.gap)))
         return self._after_thought(first, later)
 
     def free_or(self, calls: CallRules) -> Node:
@@ -198,7 +199,8 @@ class _Reply:
         if self.format.thought and (start := self.format.thought.start.strip()):
             begins |= {r"^\s*" + re.escape(start)}
         text = book.text_rule(Texts(excluded_patterns=begins), "text", "raw")
-        return self._after_thought(choice((calls.section(), text)), choice((calls.section(later=True), text)))
+        first, later = (seq(calls.section(later=later), self.gap) for later in (False, True))
+        return self._after_thought(choice((seq(self.gap, first), text)), choice((later, text)))
 
     @property
     def mixed(self) -> bool:
@@ -218,15 +220,9 @@ class _Reply:
         def part(prime: str) -> Node:
             return choice((calls.call(prime), seq(self._marker(after_prime(opening, prime)), text)))
 
-        more = book.repeat(
-            seq(book.shared("gap"), optional(self._separator(calls)), part("")), 0, 31, None, ""
-        )
-        return self._after_thought(seq(part(self.prime), *more), seq(part(""), *more))
-
-    def end(self) -> Node:
-        """What may stand behind the last part; tokens that end a reply need no text."""
-        ends = [text for text in self.format.end_of_turn if 0 < len(text) <= _LONGEST_END]
-        return optional(seq(self.book.shared("gap"), choice(map(self._marker, ends)))) if ends else NOTHING
+        more = book.repeat(seq(self.gap, optional(self._separator(calls)), part("")), 0, 31, None, "")
+        first, later = seq(self.gap, part(self.prime)), part("")
+        return self._after_thought(seq(first, *more, self.gap), seq(later, *more, self.gap))
 
     # ---- parts -----------------------------------------------------------------------------
 
@@ -238,32 +234,29 @@ class _Reply:
         return self.book.marker(tidy(text), {})
 
     def _answers(self, answer: Node) -> tuple[Node, Node]:
-        """The answer between its markers, as the reply's first part and behind a thought."""
+        """The answer behind its marker, as the reply's first part and behind a thought. It ends with
+        its value: neither blanks nor a marker keep the reply from ending there."""
         if answer == NEVER:
             return NEVER, NEVER
-        ws = self.book.shared("gap")
         if self.format.channels:
             head = seq("<|channel|>final", optional(seq(" <|constrain|>json")), "<|message|>")
-            whole = seq(head, ws, answer, ws)
-            return whole, seq(self.format.header.strip(), whole)
-        start, end = self.format.content_start.strip(), self.format.content_end.strip()
-        tail = seq(ws, answer, ws, optional(self._marker(end)) if end else NOTHING)
+            return seq(head, answer), seq(self.format.header.strip(), head, answer)
+        start = self.format.content_start.strip()
         opened = bool(start) and start in self.prime
-        first = tail if opened else seq(self._marker(after_prime(start, self.prime)), tail)
-        return first, seq(self._marker(start), tail)
+        first = answer if opened else seq(self._marker(after_prime(start, self.prime)), answer)
+        return first, seq(self._marker(start), answer)
 
     def _after_thought(self, first: Node, later: Node) -> Node:
         """`first` at once, or a thought and `later`; an open thought must be closed before."""
-        thought, ws = self.format.thought, self.book.shared("gap")
-        last = self.end()
+        thought = self.format.thought
         if thought is None or not thought.end.strip():
-            return seq(ws, first, last)
+            return first
         start, end = thought.start.strip(), thought.end.strip()
         inside = self.book.text_rule(Texts(without=frozenset((end,))), "thought", "raw")
-        closing = seq(inside, self._marker(end), ws, later, last)
+        closing = seq(inside, self._marker(end), self.gap, later)
         opened, closed = self.prime.rfind(start) if start else 0, self.prime.rfind(end)
         if closed >= 0 and closed >= opened:
-            return seq(ws, first, last)
+            return first
         if opened >= 0:
             return closing
-        return choice((seq(ws, first, last), seq(ws, self._marker(after_prime(start, self.prime)), closing)))
+        return choice((first, seq(self._marker(after_prime(start, self.prime)), closing)))

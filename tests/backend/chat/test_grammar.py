@@ -109,7 +109,7 @@ def test_auto_sleeps_until_the_marker() -> None:
     assert (found.lazy, found.triggers) == (True, ("<tool_call>",))
     grammar = Grammar.parse(found.text)
     assert grammar.accepts(hermes({"city": "Rome", "days": 3}))
-    assert grammar.accepts(hermes({"city": "Rome"}) + "<|im_end|>")
+    assert grammar.accepts(hermes({"city": "Rome"}) + "\n")
     assert grammar.accepts(hermes({}, "noop"))
     assert not grammar.allows("Hello")
     assert not grammar.allows(hermes({"city": "Rome"}) + "\nHello")
@@ -331,13 +331,13 @@ def test_harmony_calls_in_both_headers() -> None:
     assert found.triggers == ("to=functions.",)
     grammar = Grammar.parse(found.text)
     for head in (" <|constrain|>json", "<|channel|>commentary json", ""):
-        assert grammar.accepts(f'to=functions.weather{head}<|message|>{{"city": "R"}}<|call|>')
-    assert not grammar.accepts('to=functions.weather<|message|>{"city": 1}<|call|>')
+        assert grammar.accepts(f'to=functions.weather{head}<|message|>{{"city": "R"}}')
+    assert not grammar.accepts('to=functions.weather<|message|>{"city": 1}')
 
 
 def test_harmony_required_and_bound_answers() -> None:
     thought = "<|channel|>analysis<|message|>Hm.<|end|>"
-    call = "<|channel|>commentary to=functions.noop <|constrain|>json<|message|>{}<|call|>"
+    call = "<|channel|>commentary to=functions.noop <|constrain|>json<|message|>{}"
     required = _grammar(HARMONY, tool_choice="required")
     assert required.accepts(call)
     assert required.accepts(thought + "<|start|>assistant" + call)
@@ -354,7 +354,7 @@ def test_harmony_required_and_bound_answers() -> None:
 def test_a_schema_binds_the_answer_and_not_the_thought() -> None:
     grammar = _grammar(HERMES, [], json_schema=CITY)
     assert grammar.accepts('{"city": "R"}')
-    assert grammar.accepts('<think>Any "text" {here}</think>\n\n{"city": "R"}<|im_end|>')
+    assert grammar.accepts('<think>Any "text" {here}</think>\n\n{"city": "R"}')
     assert not grammar.accepts("<think>x</think>\n\nHello")
     assert not grammar.accepts('{"city": 1}')
     opened = _grammar(HERMES, [], json_schema=CITY, prime="<think>\n")
@@ -376,9 +376,30 @@ def test_a_schema_beside_tools_leaves_both_ways() -> None:
 
 def test_a_wrapped_answer() -> None:
     wrapped = replace(HERMES, content_start="<|START_TEXT|>", content_end="<|END_TEXT|>")
-    assert accepts(wrapped, "<|START_TEXT|>5<|END_TEXT|>", [], json_schema={"type": "integer"})
+    assert accepts(wrapped, "<|START_TEXT|>5", [], json_schema={"type": "integer"})
     assert accepts(wrapped, "5", [], json_schema={"type": "integer"}, prime="<|START_TEXT|>")
     assert not accepts(wrapped, "5", [], json_schema={"type": "integer"})
+
+
+@pytest.mark.parametrize("chat_format", [HERMES, BARE_JSON, HARMONY])
+@pytest.mark.parametrize("tools", [[], TOOLS])
+def test_a_bound_answer_is_its_value_and_nothing_around_it(chat_format: ChatFormat, tools: Any) -> None:
+    grammar = _grammar(chat_format, tools, json_schema=CITY)
+    head = "<|channel|>final<|message|>" if chat_format.channels else ""
+    answer = head + '{"city": "R"}'
+    assert grammar.accepts(answer)
+    for more in ("\n", " ", "<", "<|im_end|>"):
+        assert not grammar.allows(answer + more), more
+    for blank in ("\n", " "):
+        assert not grammar.accepts(head + blank + '{"city": "R"}')
+
+
+@pytest.mark.parametrize("chat_format", [HERMES, QWEN_XML, HARMONY])
+@pytest.mark.parametrize("choice", ["auto", "required"])
+def test_no_grammar_spells_the_end_of_a_turn(chat_format: ChatFormat, choice: str) -> None:
+    found = tool_grammar(replace(chat_format, end_of_turn=("<|stop|>",)), TOOLS, tool_choice=choice)
+    assert found
+    assert "stop" not in found.text
 
 
 def test_an_impossible_answer_is_an_error() -> None:
@@ -530,7 +551,7 @@ def accepted(name: str, schema: dict[str, Any], arguments: dict[str, Any]) -> bo
 
 def _takes(grammar: Grammar, text: str, chat_format: ChatFormat) -> bool:
     """Whether the grammar takes the text up to the end of the turn."""
-    ends = ("</s>", "<|START_OF_TURN_TOKEN|>", *(end.strip() for end in chat_format.end_of_turn))
+    ends = ("</s>", "<|call|>", "<|START_OF_TURN_TOKEN|>", *(end.strip() for end in chat_format.end_of_turn))
     for cut in range(len(text), 0, -1):
         rest = text[cut:].strip()
         if (not rest or rest.startswith(ends)) and grammar.accepts(text[:cut].rstrip()):
