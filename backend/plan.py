@@ -5,6 +5,7 @@ Pure: it asks no device and loads nothing. The formulas were fitted to what llam
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -397,6 +398,23 @@ class _Planner:
         if not _fits(plan, SHARE):
             yield "This takes over 70 % of the free memory."
 
+    def _cells_that_fit(self, asked: int) -> int | None:
+        """The largest context below `asked` and within the trained one that a plan is found for.
+
+        It leaves the usual share of memory free where one of `_LEAST_CELLS` does.
+        """
+        steps = range(_LEAST_CELLS, min(asked - 1, self._info.n_ctx_train) + 1, _CELL_STEP)
+        for share in (SHARE, 1.0):
+
+            def too_large(cells: int, share: float = share) -> bool:
+                layers = self._gpu_layers(cells)
+                plans = (self._candidate(cells, 1, flash, layers) for flash in self._flash_choices(layers))
+                return not any(_fits(plan, share) for plan in plans)
+
+            if count := bisect_left(steps, True, key=too_large):
+                return steps[count - 1]
+        return None
+
     def _no_room(self, plan: Plan) -> ModelLoadError:
         device = max(plan.devices, key=lambda device: device.total_bytes - device.free_bytes)
         need = (
@@ -404,8 +422,8 @@ class _Planner:
             f"({plan.max_seq:,} tokens) and {_size(device.compute_bytes)} of scratch"
         )
         remedy = "Choose a smaller model or quantization, or close other programs."
-        if self._demand.max_seq and plan.max_seq > _LEAST_CELLS:
-            remedy = f"Ask for a smaller context, for example --ctx {max(_LEAST_CELLS, plan.max_seq // 4)}."
+        if (asked := self._demand.max_seq) and (cells := self._cells_that_fit(asked)):
+            remedy = f"Ask for a smaller context: at most {cells:,} tokens fit (--ctx {cells})."
         return ModelLoadError(
             f"{shown(self._info.path, 300)} does not fit into memory: it needs {need}, "
             f"and {_size(device.free_bytes)} are free ({shown(device.name)}).",

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -172,10 +173,31 @@ def test_what_cannot_fit_is_refused_with_numbers_and_a_remedy(llama: GGUFInfo) -
     with pytest.raises(ModelLoadError, match=r"does not fit.*\(65,536 tokens\).*free \(CPU\)") as caught:
         make_plan(llama, Demand(max_seq=65_536), host(10 * MIB))
     assert caught.value.cause == "out_of_memory"
-    assert "--ctx 16384" in caught.value.remedy
+    assert "smaller context" in caught.value.remedy
     with pytest.raises(ModelLoadError) as caught:
         make_plan(llama, Demand(), host(MIB))
     assert "smaller model" in caught.value.remedy
+
+
+@pytest.mark.parametrize("megabytes", [3, 6, 10, 100, 1000])
+@pytest.mark.parametrize("flash", ["auto", False])
+def test_the_remedy_names_a_context_that_fits_and_the_next_larger_does_not(
+    llama: GGUFInfo, megabytes: int, flash: Any
+) -> None:
+    memory = host(megabytes * MIB)
+    with pytest.raises(ModelLoadError) as caught:
+        make_plan(llama, Demand(max_seq=99_999_999, flash_attn=flash), memory)
+    found = re.search(r"--ctx (\d+)", caught.value.remedy)
+    assert found
+    cells = int(found[1])
+    assert cells <= llama.n_ctx_train
+    assert not make_plan(llama, Demand(max_seq=cells, flash_attn=flash), memory).is_tight
+    if cells < llama.n_ctx_train:
+        try:
+            larger = make_plan(llama, Demand(max_seq=cells + 256, flash_attn=flash), memory)
+        except ModelLoadError:
+            return
+        assert larger.is_tight
 
 
 def test_flash_attention_is_the_way_out_where_scratch_breaks_the_plan(llama: GGUFInfo) -> None:
