@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 MOST_SLOTS = 256
 _PAGED_SLOTS = 8
 _MOST_DEVICES = 128
+_LEAST_THREAD_LIMIT = 64
 _SWITCH = (True, False)
 
 
@@ -69,6 +70,8 @@ class LoadOptions:
             raise ValueError(f"compute_dtype must be one of {choices}, not {self.compute_dtype!r}")
         for name, least in (("max_seq", 1), ("slots", 1), ("threads", 1), ("main_gpu", 0)):
             _check_whole(name, getattr(self, name), least)
+        if self.threads and self.threads > (most := most_threads()):
+            raise ValueError(f"threads must be at most {most} on this machine, not {self.threads}")
         if self.n_gpu_layers != "auto":
             _check_whole("n_gpu_layers", self.n_gpu_layers, -1)
         for name, choices in (("flash_attn", ("auto", True, False)), ("mmap", _SWITCH), ("mlock", _SWITCH)):
@@ -423,6 +426,11 @@ def _smaller(info: GGUFInfo, plan: Plan, options: LoadOptions, notes: list[str])
         remedy="Ask for a smaller context (--ctx), put fewer layers on the GPU (--gpu-layers), or choose a "
         "smaller quantization.",
     )
+
+
+def most_threads() -> int:
+    """More than this many threads are refused: OpenMP ends the process when it cannot have them."""
+    return max(_LEAST_THREAD_LIMIT, 4 * (os.cpu_count() or 1))
 
 
 def default_threads() -> int:

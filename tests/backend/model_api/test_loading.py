@@ -181,6 +181,7 @@ def test_14_a_text_model_supports_no_media(tiny: GenerativeModel) -> None:
         ("slots", 1.5),
         ("threads", 0),
         ("threads", "2"),
+        ("threads", 100_000),
         ("main_gpu", -1),
         ("n_gpu_layers", "some"),
         ("n_gpu_layers", -2),
