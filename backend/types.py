@@ -78,7 +78,7 @@ class ContextOverflowError(BackendError, ValueError):
         super().__init__(
             f"The prompt has {needed} tokens, and the context window holds {max_seq} "
             f"(at most {self.available} of prompt, so that one token of the reply fits). "
-            f"Shorten it, or load the model with a larger context."
+            f"Shorten it, or give the model a larger context (--ctx) if it was trained for one."
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

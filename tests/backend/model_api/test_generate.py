@@ -282,6 +282,7 @@ def test_a_prompt_that_does_not_fit_is_an_error_with_both_counts(small: Generati
         assert (error.available, error.max_seq) == (127, 128)
         assert str(error.needed) in str(error)
         assert str(error.max_seq) in str(error)
+        assert "--ctx" in str(error)
         assert isinstance(error, ValueError)
     assert small.generate("short", **GREEDY)
     assert small.handle.pipeline().engine.counters().decoded_rows - before < 200
