@@ -148,3 +148,16 @@ def tools_run(
     from app import tool_commands
 
     raise typer.Exit(tool_commands.run_one(name, arguments or [], workspace, yes=yes, as_json=as_json))
+
+
+@tools.command("trust")
+def tools_trust(
+    directory: Annotated[
+        str | None, typer.Argument(metavar="[DIR]", help="A project's folder; the current one by default.")
+    ] = None,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Trust it no longer.")] = False,
+) -> None:
+    """Let a project's own tools be loaded; shows them and asks."""
+    from app import tool_commands
+
+    raise typer.Exit(tool_commands.trust(directory, revoke=revoke))

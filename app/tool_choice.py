@@ -18,8 +18,13 @@ def registry(project: Path | None, files: Sequence[Path] = ()) -> ToolRegistry:
         files=files,
         user_folder=paths.config_file().parent / "tools",
         project=project,
-        trust=TrustBook(paths.data_dir() / "trust.json"),
+        trust=trust_book(),
     )
+
+
+def trust_book() -> TrustBook:
+    """Which projects this person trusts."""
+    return TrustBook(paths.data_dir() / "trust.json")
 
 
 def choose(values: Sequence[str], project: Path | None) -> tuple[list[Tool], list[str]]:
@@ -50,6 +55,6 @@ def unknown(err: UnknownToolError, names: Sequence[str], found: ToolRegistry) ->
     if hidden:
         return usage(
             f"{', '.join(hidden)} belongs to this project, which is not trusted, so it is not loaded.",
-            "Read the file; then name it yourself with --tools FILE.",
+            "Read the file; then `fireside tools trust`, or name it yourself with --tools FILE.",
         )
     return usage(str(err))

@@ -1,6 +1,6 @@
-"""`fireside tools list, show, run`: what there is, what one takes, and one call by a person's own hand.
+"""`fireside tools list, show, run, trust`: what there is, what one takes, and one call by one's own hand.
 
-A project that is not trusted is listed, never run.
+A project that is not trusted is listed, never run; only a person at a terminal trusts one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from app.exits import ExitCode, Failure, usage
 from app.questions import agreed
 from app.table import table
 from app.terminal import is_terminal, notify, replace_surrogates, sanitize
-from app.tool_choice import registry, unknown
+from app.tool_choice import registry, trust_book, unknown
 from tools.context import ToolContext
 from tools.definition import Tool
 from tools.manifest import Manifest
@@ -27,6 +27,7 @@ from tools.plugins import PluginError
 from tools.registry import UnknownToolError, split_choices
 from tools.run import ToolResult, run
 from tools.sandbox import find_sandbox
+from tools.trust import TOOLS_FOLDER, TrustError, project_tools
 from tools.workspace import Workspace
 
 _HEADINGS = ("NAME", "DOES", "FROM", "WHAT")
@@ -93,6 +94,40 @@ def run_one(name: str, given: Sequence[str], workspace: str | None, *, yes: bool
     return ExitCode.ANSWERED if result.status == "done" else ExitCode.FAILED
 
 
+def trust(directory: str | None, *, revoke: bool) -> ExitCode:
+    """Let a project's tool files be loaded as they are now, after a person has seen them; or no longer.
+
+    Nobody at the terminal means no. A file that changes later is asked about again.
+    """
+    folder = _existing_folder(directory, "`fireside tools trust`")
+    try:
+        if revoke:
+            trust_book().revoke(folder)
+            notify(f"{folder} is not trusted")
+            return ExitCode.ANSWERED
+        # Read once: what is trusted is what was shown, whatever is written meanwhile.
+        files = project_tools(folder)
+        if not files:
+            raise usage(f"{folder} has no tools of its own: there is no .py file in {TOOLS_FOLDER}.")
+        found = trust_book().check(folder, files)
+        if found.state == "trusted":
+            notify(f"{folder} is trusted already")
+            return ExitCode.ANSWERED
+        what = "has changed since it was trusted" if found.state == "changed" else "would load this"
+        if not agreed(f"{found.difference}\n\n{folder} {what}. Trust it, with exactly these files?"):
+            raise Failure(
+                "not_confirmed",
+                f"{folder} is not trusted.",
+                remedy="Only a person at a terminal can trust a project, after reading its files.",
+                exit_code=ExitCode.DENIED,
+            )
+        trust_book().grant(folder, files)
+    except TrustError as err:
+        raise Failure("trust", str(err), exit_code=ExitCode.FAILED) from err
+    notify(f"{folder} is trusted, as long as its tool files stay as they are")
+    return ExitCode.ANSWERED
+
+
 @dataclass(frozen=True)
 class _Call:
     name: str
@@ -100,9 +135,13 @@ class _Call:
 
 
 def _folder(workspace: str | None) -> Path:
-    folder = Path(workspace or ".").expanduser().resolve()
+    return _existing_folder(workspace, "--workspace")
+
+
+def _existing_folder(path: str | None, who: str) -> Path:
+    folder = Path(path or ".").expanduser().resolve()
     if not folder.is_dir():
-        raise usage(f"--workspace takes a folder; {folder} is none.")
+        raise usage(f"{who} takes a folder; {folder} is none.")
     return folder
 
 

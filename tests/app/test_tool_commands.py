@@ -128,3 +128,52 @@ def test_firesides_own_files_stay_out_of_reach(capfd: Cap) -> None:
 
 def test_nobody_at_the_terminal_means_no() -> None:
     assert not questions.agreed("Really?")
+
+
+def trusted_now(capfd: Cap) -> bool:
+    capfd.readouterr()
+    assert cli.main(["tools", "list", "--json"]) == 0
+    listed = {one["name"]: one for one in json.loads(capfd.readouterr().out)["tools"]}
+    return bool(listed["theirs"]["trusted"])
+
+
+def test_a_project_is_trusted_once_by_whoever_has_seen_its_files(
+    space: Path, monkeypatch: pytest.MonkeyPatch, capfd: Cap
+) -> None:
+    file = put_tool(space / ".fireside" / "tools" / "theirs.py", "theirs")
+    asked: list[str] = []
+    monkeypatch.setattr(tool_commands, "agreed", lambda question: not asked.append(question))
+    assert cli.main(["tools", "trust"]) == 0
+    assert "theirs.py" in asked[0] and "+def theirs" in asked[0]
+    assert trusted_now(capfd)
+    assert cli.main(["tools", "run", "theirs"]) == 0
+    assert capfd.readouterr().out == "theirs \n"
+    assert cli.main(["tools", "trust", str(space)]) == 0
+    assert len(asked) == 1
+    file.write_text(file.read_text() + "print('other')\n")
+    assert not trusted_now(capfd)
+    assert cli.main(["tools", "trust"]) == 0
+    assert "+print('other')" in asked[1] and "changed" in asked[1]
+    assert trusted_now(capfd)
+    assert cli.main(["tools", "trust", "--revoke"]) == 0
+    assert not trusted_now(capfd)
+
+
+def test_nobody_at_the_terminal_trusts_nothing(space: Path, capfd: Cap) -> None:
+    put_tool(space / ".fireside" / "tools" / "theirs.py", "theirs")
+    assert cli.main(["tools", "trust"]) == 5
+    assert not trusted_now(capfd)
+
+
+def test_trust_follows_the_real_path(space: Path, monkeypatch: pytest.MonkeyPatch, capfd: Cap) -> None:
+    put_tool(space / ".fireside" / "tools" / "theirs.py", "theirs")
+    (space.parent / "link").symlink_to(space)
+    monkeypatch.setattr(tool_commands, "agreed", lambda question: True)
+    assert cli.main(["tools", "trust", str(space.parent / "link")]) == 0
+    assert trusted_now(capfd)
+
+
+def test_a_project_without_tools_has_nothing_to_trust(space: Path, capfd: Cap) -> None:
+    assert cli.main(["tools", "trust"]) == 2
+    assert "no tools of its own" in capfd.readouterr().err
+    assert cli.main(["tools", "trust", "nowhere"]) == 2
