@@ -96,6 +96,8 @@ def _chat(ctx: typer.Context, given: Given) -> int:
     if given.get("version"):
         return _print_version()
     if ctx.invoked_subcommand is not None:
+        if misplaced := [flag for flag in (*ONE_SHOT, *SESSION) if flag.name in given]:
+            raise usage(f"{misplaced[0].names[0]} does not go with the command {ctx.invoked_subcommand}.")
         ctx.obj = given
         return 0
     if "prompt" not in given and "file" not in given and is_terminal(sys.stdin) and is_terminal(sys.stdout):
@@ -313,20 +315,26 @@ def _print_version() -> int:
 
 
 def _report(failure: Failure, args: Sequence[str]) -> int:
-    """Tell the failure: on standard error, or as the one object that `--format json` promises."""
-    if _wants_json(args):
-        import json
+    """Tell the failure: on standard error, or as the object that the JSON formats promise."""
+    form = _json_form(args)
+    if form is None:
+        notify(str(failure))
+        return failure.exit_code
+    import json
 
-        print(json.dumps(failure.as_dict()))
-    else:
+    event = {"type": "error"} if form == "jsonl" else {}
+    try:
+        print(json.dumps({**event, **failure.as_dict()}), flush=True)
+    except OSError:  # Nobody reads it, or there is no room for it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         notify(str(failure))
     return failure.exit_code
 
 
-def _wants_json(args: Sequence[str]) -> bool:
-    forms = {"--format=json", "--format=jsonl"}
-    pairs = pairwise(args)
-    return any(arg in forms for arg in args) or any(f"{flag}={form}" in forms for flag, form in pairs)
+def _json_form(args: Sequence[str]) -> str | None:
+    """The JSON format that the arguments ask for, read without a parser: they may be wrong."""
+    pairs = [*args, *(f"{flag}={value}" for flag, value in pairwise(args))]
+    return next((form for form in ("json", "jsonl") if f"--format={form}" in pairs), None)
 
 
 def _open_missing_streams() -> None:

@@ -78,8 +78,9 @@ def explain(error: Exception) -> Failure:
         case ModelLoadError():
             return Failure(error.cause, str(error), remedy=error.remedy, exit_code=ExitCode.NO_MODEL)
         case ContextOverflowError():
-            remedy = "" if "context" in str(error) else "Shorten the prompt, or give --ctx a larger number."
-            return Failure("context_overflow", str(error), remedy=remedy, exit_code=ExitCode.OVERFLOW)
+            message, advice, rest = str(error).partition("Shorten it")
+            remedy = advice + rest or "Shorten the prompt, or give --ctx a larger number."
+            return Failure("context_overflow", message.strip(), remedy=remedy, exit_code=ExitCode.OVERFLOW)
         case EngineError():
             return Failure("engine", str(error), remedy=error.remedy, exit_code=ExitCode.FAILED)
         case TemplateError():

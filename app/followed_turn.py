@@ -92,7 +92,7 @@ class FollowedTurn:
             )
         assert reply.outcome is not None
         self.sink.take(reply.outcome)
-        code = oneshot.verdict(job, self.answer.replies)
+        code = oneshot.verdict(job, self.answer)
         self.sink.end(self.answer)
         if not self._unasked:
             return code

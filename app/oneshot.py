@@ -94,7 +94,7 @@ def run(job: OneShot) -> ExitCode:
                 if job.dry_run:
                     return _show_prompt(model, job, asked)
                 _listen(model, _request(model, job, asked), sink, answer)
-                code = verdict(job, answer.replies)
+                code = verdict(job, answer)
                 # Text is on its way to whoever reads it; nothing is kept waiting but the other forms.
                 with interruption.noted():
                     _keep(job, asked, answer)
@@ -229,19 +229,31 @@ def print_prompt(job: OneShot, prompt: str, tokens: int | None, max_seq: int, mo
     return ExitCode.ANSWERED
 
 
-def verdict(job: OneShot, replies: list[Reply]) -> ExitCode:
-    """What the way the replies ended means for the exit code, with a notice where one is due."""
-    outcomes = [reply.outcome for reply in replies if reply.outcome is not None]
+def verdict(job: OneShot, answer: Answer) -> ExitCode:
+    """What the way the replies ended means for the exit code, with a notice where one is due.
+
+    An answer that should satisfy a schema and was cut is a failure, and the JSON forms say so too.
+    """
+    outcomes = [reply.outcome for reply in answer.replies if reply.outcome is not None]
     if dropped := max((outcome.truncated for outcome in outcomes), default=0):
         notify(f"{dropped} of the oldest turns were left out, so that the prompt fits the context")
-    if not any(outcome.finish == "length" for outcome in outcomes):
+    cut = [outcome for outcome in outcomes if outcome.finish == "length"]
+    if not cut:
         return ExitCode.ANSWERED
     config = job.settings.generation()
     limit = f"--max-tokens {config.max_new_tokens}" if config.max_new_tokens else "the context window"
     if config.json_schema is not None or config.grammar is not None:
-        notify(f"the reply was cut by {limit} before it satisfied the schema or grammar")
+        answer.failure = Failure(
+            "schema_cut",
+            f"The reply was cut by {limit} before it satisfied the schema or grammar.",
+            remedy="Give it more tokens, or ask for less.",
+            exit_code=ExitCode.CUT,
+        )
+        notify(str(answer.failure))
         return ExitCode.CUT
-    if config.max_new_tokens is None:
+    if any(outcome.reasoning and not outcome.text for outcome in cut):
+        notify(f"the reply was cut by {limit} while the model was still thinking; --no-think skips that")
+    elif config.max_new_tokens is None:
         notify("the reply was cut because the context window is full; --ctx makes it larger")
     return ExitCode.ANSWERED
 

@@ -61,6 +61,8 @@ class Answer:
     files: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     denied: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """The calls that were refused, each with its reason."""
+    failure: Failure | None = None
+    """Why the answer, whole as it looks, does not do."""
 
     @property
     def begun(self) -> bool:
@@ -79,7 +81,7 @@ class Answer:
         }
         if len(fields) > 1:
             whole["replies"] = fields
-        return whole
+        return {**whole, **self.failure.as_dict()} if self.failure else whole
 
 
 class Sink(Protocol):

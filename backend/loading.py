@@ -174,6 +174,14 @@ def _named_model(name: str) -> Path:
     files = find_files()
     if match := resolve(name, files):
         return match.path
+    from backend.hub import is_repo_name
+
+    if is_repo_name(name):
+        raise ModelLoadError(
+            f"The model {quoted(name)} is not on this machine.",
+            cause="not_found",
+            remedy=f"Fetch it first: fireside models pull {shown(name)}",
+        )
     known = ", ".join(shown(file.name) for file in files[:_LISTED]) or "none"
     more = f" and {len(files) - _LISTED} more" if len(files) > _LISTED else ""
     raise ModelLoadError(

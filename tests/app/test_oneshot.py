@@ -389,3 +389,43 @@ def test_a_signal_while_loading_cancels_the_load(
     monkeypatch.setattr("backend.load", load)
     assert cli.main(["-p", "hi"]) == 130
     assert capfd.readouterr().err == "fireside: Interrupted.\n"
+
+
+def test_a_cut_answer_to_a_schema_is_a_failure_in_json_too(
+    double: Double, capfd: pytest.CaptureFixture[str]
+) -> None:
+    double.play = says('{"a', finish="length")
+    assert (
+        cli.main(["-p", "hi", "--schema", '{"type":"object"}', "--max-tokens", "2", "--format", "json"]) == 6
+    )
+    shown = json.loads(capfd.readouterr().out)
+    assert (shown["text"], shown["exit"], shown["error"]["code"]) == ('{"a', 6, "schema_cut")
+
+
+def test_a_thought_cut_by_the_limit_is_told(double: Double, capfd: pytest.CaptureFixture[str]) -> None:
+    outcome = ChatOutcome(finish="length", prompt_tokens=3, reasoning="let me")
+    double.play = lambda config: [ReasoningPiece("let me"), outcome]
+    assert cli.main(["-p", "hi", "--max-tokens", "2"]) == 0
+    assert "still thinking" in capfd.readouterr().err
+
+
+def test_flags_of_a_one_shot_do_not_go_with_a_command(capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["-p", "hi", "repl"]) == 2
+    assert "does not go with the command repl" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(("form", "kind"), [("json", None), ("jsonl", "error")])
+def test_a_usage_error_has_the_form_that_was_asked_for(
+    form: str, kind: str | None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["--bogus", "--format", form]) == 2
+    shown = json.loads(capfd.readouterr().out)
+    assert shown.get("type") == kind
+    assert shown["exit"] == 2
+
+
+def test_a_repository_that_is_not_here_comes_with_the_line_that_fetches_it(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main(["-m", "ann/m-GGUF:Q4_0", "-p", "hi"]) == 3
+    assert "fireside models pull ann/m-GGUF:Q4_0" in capfd.readouterr().err

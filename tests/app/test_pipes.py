@@ -238,3 +238,9 @@ def test_a_one_shot_imports_only_what_it_uses(starter_model: Path) -> None:
     )
     assert ok(result)
     assert result.stderr.split() == []
+
+
+@pytest.mark.parametrize("target", ["| true", "> /dev/full"])
+def test_a_usage_error_that_nobody_can_read_makes_no_traceback(target: str) -> None:
+    result = shell(f"$FIRESIDE --bogus --format json {target}")
+    assert b"Traceback" not in result.stderr
