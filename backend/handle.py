@@ -185,6 +185,7 @@ class ModelHandle:
             name=self.info.name or self.info.path.name,
             tool_call_format=self.options.tool_call_format,
             special_tokens=self.tokenizer.special_texts,
+            given=bool(self.options.chat_template),
         )
 
     def binding_for(self, request: Request) -> FormatBinding:

@@ -88,7 +88,7 @@ class Probe:
             self._left -= time.thread_time() - start
             if self._left < 0 and self.renderer.fault is None:
                 self.renderer.fault = TemplateError(
-                    f"The chat template {self.renderer.name} was stopped: short conversations take it "
+                    f"{self.renderer.title} was stopped: short conversations take it "
                     f"more than {ALL_CPU_S:g} s. Give another one with --chat-template."
                 )
 

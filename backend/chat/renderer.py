@@ -30,22 +30,25 @@ class Renderer:
     `mutable` tells that the template changes lists and so runs over deep copies.
     """
 
-    def __init__(self, source: str, *, bos_token: str = "", eos_token: str = "", name: str = "") -> None:
+    def __init__(
+        self, source: str, *, bos_token: str = "", eos_token: str = "", name: str = "", given: bool = False
+    ) -> None:
         """Compile `source`; raises TemplateError when it is too long or does not compile.
 
-        `name` names the template in errors.
+        `name` names the template in errors, but not one that was `given` in place of the model's.
         """
         self.source = source
         self.bos_token = bos_token
         self.eos_token = eos_token
-        self.name = name or "of the model"
+        self.name = name
+        self.title = "The given chat template" if given else f"The chat template {name or 'of the model'}"
         self.mutable = False
         self.renders = 0
         self.fault: TemplateError | None = None
         """Set when a probe went over a limit: every later render fails at once."""
         if len(source) > MAX_SOURCE:
             raise TemplateError(
-                f"The chat template {self.name} was refused: it has {len(source):,} characters, "
+                f"{self.title} was refused: it has {len(source):,} characters, "
                 f"and at most {MAX_SOURCE:,} are read. Give another one with --chat-template."
             )
         self._compiled = {False: self._compile(mutable=False)}
@@ -118,17 +121,17 @@ class Renderer:
         line = _line_of(err)
         if isinstance(err, RecursionError):
             err.__traceback__ = None
-        where = f"The chat template {self.name}" + (f", line {line}," if line else "")
-        detail = " ".join(str(err).split())[:300] or type(err).__name__
+        where = self.title + (f", line {line}," if line else "")
+        detail = _sentence(" ".join(str(err).split())[:300] or type(err).__name__)
         match err:
             case jinja.TemplateSyntaxError():
-                text = f"{where} does not compile: {detail}. Give another one with --chat-template."
+                text = f"{where} does not compile: {detail} Give another one with --chat-template."
             case jinja.SecurityError():
-                text = f"{where} was refused: {detail}. Templates may not reach outside the conversation."
+                text = f"{where} was refused: {detail} Templates may not reach outside the conversation."
             case LimitError():
-                text = f"{where} was stopped: {detail}. Give another one with --chat-template."
+                text = f"{where} was stopped: {detail} Give another one with --chat-template."
             case jinja.UndefinedError():
-                text = f"{where} needs something it was not given: {detail}."
+                text = f"{where} needs something it was not given: {detail}"
             case jinja.TemplateError():
                 text = f"{where} does not accept this conversation: {detail}"
             case RecursionError():
@@ -146,6 +149,10 @@ def _inputs(
     if tools:
         inputs["tools"] = [dict(tool) for tool in tools]
     return inputs
+
+
+def _sentence(detail: str) -> str:
+    return detail if detail.endswith((".", "!", "?", "…")) else f"{detail}."
 
 
 def _today() -> str:

@@ -15,7 +15,7 @@ from typing import Any, cast
 from jinja2 import TemplateError as JinjaTemplateError
 from jinja2 import nodes
 from jinja2.compiler import CodeGenerator
-from jinja2.exceptions import SecurityError
+from jinja2.exceptions import SecurityError, TemplateSyntaxError
 from jinja2.ext import Extension
 from jinja2.parser import Parser
 from jinja2.runtime import Context, Undefined
@@ -31,7 +31,20 @@ _LOOP, _VALUE, _SLICE, _CONCAT = "fireside_loop", "fireside_value", "fireside_sl
 
 
 class _Metering(NodeTransformer):
-    """Rewrites a syntax tree so that loops, joins, cuts, comparisons and tuples are accounted for."""
+    """Rewrites a syntax tree so that loops, joins, cuts, comparisons and tuples are accounted for.
+    What asks for another template is refused."""
+
+    def visit_Include(self, node: nodes.Include) -> nodes.Node:
+        raise _other_template("include", node)
+
+    def visit_Import(self, node: nodes.Import) -> nodes.Node:
+        raise _other_template("import", node)
+
+    def visit_FromImport(self, node: nodes.FromImport) -> nodes.Node:
+        raise _other_template("from … import", node)
+
+    def visit_Extends(self, node: nodes.Extends) -> nodes.Node:
+        raise _other_template("extends", node)
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
         self.generic_visit(node)
@@ -59,6 +72,11 @@ class _Metering(NodeTransformer):
     def visit_Tuple(self, node: nodes.Tuple) -> nodes.Node:
         self.generic_visit(node)
         return node if node.ctx != "load" else _filtered(node, _VALUE)
+
+
+def _other_template(tag: str, node: nodes.Node) -> TemplateSyntaxError:
+    problem = f"{{% {tag} %}} asks for another template, and a chat template is one text by itself"
+    return TemplateSyntaxError(problem, node.lineno)
 
 
 def _filtered(node: nodes.Expr, name: str, args: list[nodes.Expr] | None = None) -> nodes.Filter:

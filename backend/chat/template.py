@@ -36,8 +36,8 @@ class Learned:
 
 
 @lru_cache(maxsize=64)
-def _compiled(source: str, bos_token: str, eos_token: str, name: str) -> Renderer:
-    return Renderer(source, bos_token=bos_token, eos_token=eos_token, name=name)
+def _compiled(source: str, bos_token: str, eos_token: str, name: str, given: bool) -> Renderer:
+    return Renderer(source, bos_token=bos_token, eos_token=eos_token, name=name, given=given)
 
 
 @lru_cache(maxsize=64)
@@ -62,7 +62,8 @@ class ChatTemplate:
 
     `bos_token` and `eos_token` are the texts the template prints for them; `name` names the
     template in errors, and a few families by it; `special_tokens` are the control-token texts of
-    the vocabulary, evidence for families whose template does not show their calls.
+    the vocabulary, evidence for families whose template does not show their calls; `given` tells
+    that the source is a person's own and no model's, so errors name no model.
     `tool_call_format="generic"` asks for JSON calls described in the system turn where the template
     has no syntax of its own. Raises TemplateError when the source does not compile. Thread-safe.
     """
@@ -76,11 +77,12 @@ class ChatTemplate:
         *,
         tool_call_format: str | None = None,
         special_tokens: Sequence[str] = (),
+        given: bool = False,
     ) -> None:
         if tool_call_format not in (None, "generic"):
             raise ValueError(f"tool_call_format can only be 'generic' or left out, not {tool_call_format!r}")
         self.source = source
-        self._renderer = _compiled(source, bos_token, eos_token, name)
+        self._renderer = _compiled(source, bos_token, eos_token, name, given)
         self._learned = _learned(self._renderer, frozenset(special_tokens))
         self.format: ChatFormat = self._learned.format
         """How replies are written."""

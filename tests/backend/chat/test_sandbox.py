@@ -77,6 +77,29 @@ def test_an_error_names_the_template_and_the_line() -> None:
         ChatTemplate("a\n\n{{ raise_exception('only poems') }}", name="mine").render(HELLO)
 
 
+@pytest.mark.parametrize(
+    "tag",
+    ["include 'other.jinja'", "include 5", "import 'other' as o", "from 'other' import a", "extends 'other'"],
+)
+def test_a_template_that_asks_for_another_one_is_told_so(tag: str) -> None:
+    with pytest.raises(TemplateError, match=r"evil, line 2, does not compile: .* asks for another template"):
+        ChatTemplate("hello\n{% if false %}{% " + tag + " %}{% endif %}", name="evil")
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["{% if", "{{ ''.__class__.__mro__ }}", "{% for a in range(999999) %}{% endfor %}", "{{ a.b }}",
+     "{{ raise_exception('No system turn.') }}", "{{ raise_exception('no system turn') }}", "{{ 1 / 0 }}"],
+)  # fmt: skip
+def test_a_given_template_is_named_as_such_and_errors_are_sentences(source: str) -> None:
+    with pytest.raises(TemplateError) as caught:
+        ChatTemplate(source, name="qwen3", given=True).render(HELLO)
+    text = str(caught.value)
+    assert text.startswith("The given chat template, line 1, ")
+    assert "qwen3" not in text
+    assert text.endswith(".") and ".." not in text
+
+
 def test_tojson_writes_the_characters_themselves_and_keeps_the_order() -> None:
     tool = {"name": "f", "description": 'Löscht <alt> & "neu" - it\'s 5 > 3', "parameters": {"b": 1, "a": 2}}
     text = ChatTemplate("{{ tools[0]|tojson }}").render(HELLO, tools=[tool])
