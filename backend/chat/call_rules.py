@@ -20,7 +20,8 @@ from backend.chat.schema import SchemaRules
 
 _ARGUMENTS = "\ue00b"
 """Stands in a call's text for its arguments."""
-_MAX_CALLS = 32
+MAX_CALLS = 16
+"""Calls in one reply; a model that repeats itself would go on to the token limit."""
 _ID_CHARS = Chars(((0x2D, 0x2E), (0x30, 0x3A), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)))
 _TYPE_NAMES = {"number": ("number", "integer")}
 
@@ -90,7 +91,7 @@ class CallRules:
         parts: list[Node] = [self._marker(opening, {}), self._after]
         if self.parallel:
             between = tidy(GAP + syntax.separator + GAP)
-            parts.append(Repeat(seq(self._marker(between, {}), self.call()), 0, _MAX_CALLS - 1))
+            parts.append(Repeat(seq(self._marker(between, {}), self.call()), 0, MAX_CALLS - 1))
         if syntax.section_end:
             end = seq(ws, self._marker(tidy(syntax.section_end), {}))
             # A mark that closes no bracket is left out by many a model, and missed by none.

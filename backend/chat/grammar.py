@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from backend.chat.adapt import envelopes
-from backend.chat.call_rules import CallRules, Offered
+from backend.chat.call_rules import MAX_CALLS, CallRules, Offered
 from backend.chat.document import Document, SchemaError
 from backend.chat.format import ChatFormat
 from backend.chat.gbnf import NEVER, NOTHING, Node, choice, optional, seq
@@ -37,6 +37,7 @@ def tool_grammar(
     parallel_tool_calls: bool = True,
     json_schema: Mapping[str, Any] | bool | None = None,
     prime: str = "",
+    allows_thought: bool = True,
 ) -> Grammar | None:
     """The grammar of a reply; see `reply_grammar`, which also tells the warnings."""
     return reply_grammar(
@@ -46,6 +47,7 @@ def tool_grammar(
         parallel_tool_calls=parallel_tool_calls,
         json_schema=json_schema,
         prime=prime,
+        allows_thought=allows_thought,
     ).grammar
 
 
@@ -57,6 +59,7 @@ def reply_grammar(
     parallel_tool_calls: bool = True,
     json_schema: Mapping[str, Any] | bool | None = None,
     prime: str = "",
+    allows_thought: bool = True,
 ) -> ReplyGrammar:
     """The grammar of a reply in `chat_format`; its `grammar` is None where nothing is bound.
 
@@ -64,7 +67,9 @@ def reply_grammar(
     tool's name or the OpenAI object naming one. With `auto` the grammar sleeps until a call's
     marker appears (a format without markers is bound from the start, and may answer in any text
     that does not begin like a call). `json_schema` binds the answer, never a thought. `prime` is
-    what the prompt already holds of the reply, behind the assistant's header.
+    what the prompt already holds of the reply, behind the assistant's header. A reply that is bound
+    from its start has one thought, where `prime` leaves it open, or says nothing of it and
+    `allows_thought` is True.
 
     No grammar holds the text that ends a turn: where a reply is complete, only a token that ends a
     generation can follow, and an end that is spelled in ordinary tokens would become text.
@@ -81,7 +86,7 @@ def reply_grammar(
     if mode == "none" and json_schema is None:
         return ReplyGrammar(None)
     schemas = SchemaRules()
-    reply = _Reply(chat_format, schemas, prime)
+    reply = _Reply(chat_format, schemas, prime, allows_thought=allows_thought)
     warnings: list[str] = []
     answer = NEVER if json_schema is None else _answer(schemas, json_schema)
     if mode == "none":
@@ -176,11 +181,14 @@ def _satisfiable(*tools: Offered) -> bool:
 class _Reply:
     """The parts of a reply around calls and answer, given what the prompt already holds."""
 
-    def __init__(self, chat_format: ChatFormat, schemas: SchemaRules, prime: str) -> None:
+    def __init__(
+        self, chat_format: ChatFormat, schemas: SchemaRules, prime: str, *, allows_thought: bool
+    ) -> None:
         self.format = chat_format
         self.book = schemas.book
         self.gap = schemas.book.shared("gap")
         self.prime = prime
+        self.allows_thought = allows_thought
 
     # ---- whole replies ---------------------------------------------------------------------
 
@@ -190,7 +198,7 @@ class _Reply:
         if calls is not None:
             first = choice((first, seq(self.gap, calls.section(self.prime), self.gap)))
             later = choice((later, seq(calls.section(later=True), self.gap)))
-        return self._after_thought(first, later)
+        return self._after_thought(first, later, may_think=self.allows_thought)
 
     def free_or(self, calls: CallRules) -> Node:
         """Calls, or text that does not begin like one."""
@@ -220,7 +228,8 @@ class _Reply:
         def part(prime: str) -> Node:
             return choice((calls.call(prime), seq(self._marker(after_prime(opening, prime)), text)))
 
-        more = book.repeat(seq(self.gap, optional(self._separator(calls)), part("")), 0, 31, None, "")
+        another = seq(self.gap, optional(self._separator(calls)), part(""))
+        more = book.repeat(another, 0, MAX_CALLS - 1, None, "")
         first, later = seq(self.gap, part(self.prime)), part("")
         return self._after_thought(seq(first, *more, self.gap), seq(later, *more, self.gap))
 
@@ -246,7 +255,7 @@ class _Reply:
         first = answer if opened else seq(self._marker(after_prime(start, self.prime)), answer)
         return first, seq(self._marker(start), answer)
 
-    def _after_thought(self, first: Node, later: Node) -> Node:
+    def _after_thought(self, first: Node, later: Node, *, may_think: bool = True) -> Node:
         """`first` at once, or a thought and `later`; an open thought must be closed before."""
         thought = self.format.thought
         if thought is None or not thought.end.strip():
@@ -259,4 +268,6 @@ class _Reply:
             return first
         if opened >= 0:
             return closing
+        if not may_think:
+            return first
         return choice((first, seq(self._marker(after_prime(start, self.prime)), closing)))

@@ -188,6 +188,14 @@ def test_parallel_calls_only_where_allowed() -> None:
     assert accepts(HERMES, hermes({}, "noop"), parallel_tool_calls=False)
 
 
+def test_the_number_of_calls_is_limited() -> None:
+    grammar = _grammar(HERMES, tool_choice="required")
+    calls = [hermes({}, "noop")] * 17
+    assert grammar.accepts("\n".join(calls[:16]))
+    assert grammar.accepts("\n".join(calls[:16]) + "\n")
+    assert not grammar.accepts("\n".join(calls))
+
+
 # ---- kinds of formats ----------------------------------------------------------------------
 
 
@@ -379,6 +387,23 @@ def test_a_wrapped_answer() -> None:
     assert accepts(wrapped, "<|START_TEXT|>5", [], json_schema={"type": "integer"})
     assert accepts(wrapped, "5", [], json_schema={"type": "integer"}, prime="<|START_TEXT|>")
     assert not accepts(wrapped, "5", [], json_schema={"type": "integer"})
+
+
+def test_a_thought_stands_only_where_one_is_allowed_or_open() -> None:
+    answer, thought = '{"city": "R"}', "<think>Hm.</think>\n\n"
+    for options in ({"tools": []}, {}):
+        free = _grammar(HERMES, json_schema=CITY, **options)
+        silent = _grammar(HERMES, json_schema=CITY, allows_thought=False, **options)
+        assert free.accepts(answer)
+        assert free.accepts(thought + answer)
+        assert not free.allows(thought + "<think>")
+        assert silent.accepts(answer)
+        assert not silent.allows("<think>")
+    opened = _grammar(HERMES, [], json_schema=CITY, prime="<think>\n", allows_thought=False)
+    assert opened.accepts("Hm.</think>" + answer)
+    required = _grammar(HERMES, tool_choice="required", allows_thought=False)
+    assert not required.allows("<think>")
+    assert required.accepts(hermes({"city": "R"}))
 
 
 @pytest.mark.parametrize("chat_format", [HERMES, BARE_JSON, HARMONY])
