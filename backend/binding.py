@@ -115,6 +115,8 @@ class FormatBinding:
             parallel_tool_calls=config.parallel_tool_calls is not False,
             json_schema=config.json_schema,
             prompt=prompt.text,
+            enable_thinking=config.enable_thinking,
+            reasoning_effort=config.reasoning_effort,
         )
         for warning in bound.warnings:
             logger.warning("Schema: %s", warning)

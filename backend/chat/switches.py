@@ -52,6 +52,21 @@ class Switches:
         switched = {"enable_thinking": enable_thinking, "thinking": enable_thinking}
         return {**switched, **self.on, **values} if enable_thinking else {**switched, **self.off}
 
+    def allows_thought(self, enable_thinking: bool | None, reasoning_effort: str | None) -> bool:
+        """Whether a reply may begin with a thought that its prompt does not open, as switched."""
+        wanted = enable_thinking
+        if wanted is None and reasoning_effort is not None:
+            wanted = reasoning_effort != "none"
+        match self.mode:
+            case "never":
+                return False
+            case "always":
+                return True
+            case "opt_in":
+                return wanted is True
+            case "toggleable" | "adaptive":
+                return wanted is not False
+
     def _effort(self, level: str) -> dict[str, Any]:
         """A level as the template's own, or as thinking switched on or off where it has none."""
         if not self.level_variable or (level == "none" and self.mode != "always"):

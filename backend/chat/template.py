@@ -277,12 +277,15 @@ class ChatTemplate:
         parallel_tool_calls: bool = True,
         json_schema: Mapping[str, Any] | None = None,
         prompt: str = "",
+        enable_thinking: bool | None = None,
+        reasoning_effort: str | None = None,
     ) -> ReplyGrammar:
         """The grammar with the warnings about schemas it cannot hold a reply to. `prompt` is the
-        rendered text that the reply continues."""
+        rendered text that the reply continues, rendered with the same switches."""
         from backend.chat.grammar import reply_grammar
 
         return reply_grammar(
             self.format, envelopes(tools), tool_choice=tool_choice or "auto",
             parallel_tool_calls=parallel_tool_calls, json_schema=json_schema, prime=self._prime(prompt),
+            allows_thought=self.switches.allows_thought(enable_thinking, reasoning_effort),
         )  # fmt: skip

@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from backend.chat import ChatTemplate
-from backend.types import EFFORT_LEVELS, HeldPiece, ReasoningPiece, TextPiece
+from backend.chat.switches import Switches
+from backend.types import EFFORT_LEVELS, HeldPiece, ReasoningMode, ReasoningPiece, TextPiece
 from tests.backend.chat import published, roundtrip, toys
 from tests.backend.chat.toys import HERMES, PLAIN, THINK, THINK_OPEN, USER, anything, in_all_ways
 
@@ -292,3 +293,33 @@ def test_llama_calls_behind_the_python_tag_are_read() -> None:
     message = template.parse(text, prompt=template.render(USER, tools=anything("f")), tools=anything("f"))
     assert [(call.name, call.arguments) for call in message.tool_calls] == [("f", {"a": 1})]
     assert message.content == ""
+
+
+@pytest.mark.parametrize(
+    ("mode", "unset", "on", "off"),
+    [
+        ("never", False, False, False),
+        ("always", True, True, True),
+        ("toggleable", True, True, False),
+        ("adaptive", True, True, False),
+        ("opt_in", False, True, False),
+    ],
+)
+def test_a_thought_is_allowed_as_the_mode_and_the_switch_say(
+    mode: ReasoningMode, unset: bool, on: bool, off: bool
+) -> None:
+    switches = Switches(mode)
+    assert switches.allows_thought(None, None) == unset
+    assert switches.allows_thought(True, None) == switches.allows_thought(None, "high") == on
+    assert switches.allows_thought(False, None) == switches.allows_thought(None, "none") == off
+
+
+@needs_templates
+@pytest.mark.parametrize("name", published.names())
+def test_an_answer_bound_to_a_schema_begins_at_once_where_a_model_does_not_think(name: str) -> None:
+    template = published.template(name)
+    prompt = template.render(USER)
+    found = template.reply_grammar(None, json_schema={"type": "integer"}, prompt=prompt).grammar
+    assert found
+    thinks = template.reasoning_mode not in ("never", "opt_in") or template.opens_thought(prompt)
+    assert ("thought" in found.text) <= thinks
