@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from backend.chat.adapt import envelopes
-from backend.chat.call_rules import CallRules, Offered
+from backend.chat.call_rules import MAX_CALLS, CallRules, Offered
 from backend.chat.document import Document, SchemaError
 from backend.chat.format import ChatFormat
 from backend.chat.gbnf import NEVER, NOTHING, Node, choice, optional, seq
@@ -228,7 +228,8 @@ class _Reply:
         def part(prime: str) -> Node:
             return choice((calls.call(prime), seq(self._marker(after_prime(opening, prime)), text)))
 
-        more = book.repeat(seq(self.gap, optional(self._separator(calls)), part("")), 0, 31, None, "")
+        another = seq(self.gap, optional(self._separator(calls)), part(""))
+        more = book.repeat(another, 0, MAX_CALLS - 1, None, "")
         first, later = seq(self.gap, part(self.prime)), part("")
         return self._after_thought(seq(first, *more, self.gap), seq(later, *more, self.gap))
 

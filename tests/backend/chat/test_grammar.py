@@ -188,6 +188,14 @@ def test_parallel_calls_only_where_allowed() -> None:
     assert accepts(HERMES, hermes({}, "noop"), parallel_tool_calls=False)
 
 
+def test_the_number_of_calls_is_limited() -> None:
+    grammar = _grammar(HERMES, tool_choice="required")
+    calls = [hermes({}, "noop")] * 17
+    assert grammar.accepts("\n".join(calls[:16]))
+    assert grammar.accepts("\n".join(calls[:16]) + "\n")
+    assert not grammar.accepts("\n".join(calls))
+
+
 # ---- kinds of formats ----------------------------------------------------------------------
 
 
