@@ -36,6 +36,8 @@ class SessionRecord:
     settings: Json = field(default_factory=dict[str, Any])
     last_total_tokens: int | None = None
     last_error: Json | None = None
+    changed: int = 0
+    """Grows with every change of any session: tells which of two came last within one second."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +115,15 @@ def _parsed(text: str) -> Json:
     return json.loads(text)
 
 
+def next_change(connection: sqlite3.Connection) -> int:
+    """The number of a change that is being written."""
+    return int(connection.execute("SELECT coalesce(max(changed), 0) + 1 FROM sessions").fetchone()[0])
+
+
 def update_session(connection: sqlite3.Connection, session_id: str, fields: Mapping[str, Any]) -> None:
     columns = columns_of(fields)
+    if "updated_at" in columns:
+        columns["changed"] = next_change(connection)
     sets = ", ".join(f"{name} = ?" for name in columns)
     changed = connection.execute(f"UPDATE sessions SET {sets} WHERE id = ?", (*columns.values(), session_id))
     if not changed.rowcount:

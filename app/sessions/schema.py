@@ -86,4 +86,10 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE INDEX files_session ON files(session_id);
     CREATE VIRTUAL TABLE found USING fts5(body, tokenize = 'unicode61 remove_diacritics 2', prefix = '2 3 4');
     """,
+    """
+    ALTER TABLE sessions ADD COLUMN changed INTEGER NOT NULL DEFAULT 0;
+    CREATE INDEX sessions_changed ON sessions(changed);
+    DROP INDEX sessions_updated;
+    CREATE INDEX sessions_updated ON sessions(updated_at, changed, id);
+    """,
 )

@@ -25,6 +25,7 @@ from app.sessions.rows import (
     columns_of,
     hit,
     item_of,
+    next_change,
     record_of,
     settle,
     text_json,
@@ -76,7 +77,7 @@ class Store:
         """Write a new session, with what it begins with."""
 
         def work(connection: sqlite3.Connection) -> None:
-            columns = columns_of(vars(record))
+            columns = {**columns_of(vars(record)), "changed": next_change(connection)}
             names = ", ".join(columns)
             marks = ", ".join("?" * len(columns))
             connection.execute(f"INSERT INTO sessions({names}) VALUES ({marks})", list(columns.values()))
@@ -131,18 +132,20 @@ class Store:
         if agent is not None:
             where.append("json_extract(agent, '$.name') = ?")
             values.append(agent)
+        # Times are whole seconds; within one the last change is the newest.
+        keys = "updated_at, changed, id" if sort == "updated_at" else "created_at, id"
         back = order == "desc"
         for cursor_id, further in ((after, back), (before, not back)):
             if cursor_id is not None:
                 sign = "<" if further else ">"
-                where.append(f"({sort}, id) {sign} (SELECT {sort}, id FROM sessions WHERE id = ?)")
+                where.append(f"({keys}) {sign} (SELECT {keys} FROM sessions WHERE id = ?)")
                 values.append(cursor_id)
         # The page before a cursor is the one nearest to it.
         turned = back != (before is not None)
         direction = "DESC" if turned else "ASC"
         sql = (
             f"SELECT * FROM sessions WHERE {' AND '.join(where)} "
-            f"ORDER BY {sort} {direction}, id {direction} LIMIT ?"
+            f"ORDER BY {keys.replace(',', f' {direction},')} {direction} LIMIT ?"
         )
         values.append(max(1, min(limit, MAX_PAGE)))
 

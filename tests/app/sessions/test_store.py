@@ -25,6 +25,7 @@ from app.sessions.items import (
 from app.sessions.locks import SessionLocks
 from app.sessions.recovery import recover
 from app.sessions.rows import Change, SessionRecord, Writing
+from app.sessions.schema import MIGRATIONS
 from app.sessions.store import Store
 
 AGENT = {"name": "fireside"}
@@ -103,6 +104,18 @@ async def test_pages_of_sessions_go_both_ways(store: Store) -> None:
     back = await store.sessions(limit=3, before=second[0].id)
     assert [record.id for record in first + second] == ["s6", "s5", "s4", "s3", "s2", "s1"]
     assert [record.id for record in back] == [record.id for record in first]
+
+
+async def test_of_two_chats_in_one_second_the_last_changed_is_the_newest(store: Store) -> None:
+    for name in ("b", "c", "a"):
+        await add_session(store, name, created_at=5, updated_at=5)
+    assert [record.id for record in await store.sessions()] == ["a", "c", "b"]
+    await store.apply("b", Change(items=[user_message("x")], fields={"updated_at": 5}))
+    await store.apply("a", Change(fields={"status": "running"}))
+    first = await store.sessions(limit=2)
+    rest = await store.sessions(limit=2, after=first[-1].id)
+    assert [record.id for record in (*first, *rest)] == ["b", "a", "c"]
+    assert [record.id for record in await store.sessions(before=rest[0].id)] == ["b", "a"]
 
 
 async def test_archived_and_deleted_chats_are_not_listed(store: Store) -> None:
@@ -194,6 +207,22 @@ async def test_a_private_store_leaves_no_word_on_any_disk(
     assert await store.search("quicksilver" * 10_000) or (await store.session("s1")).draft
     store.locks.take("s1")
     assert not [path for folder in (tmp_path, isolated_home) for path in folder.rglob("*") if path.is_file()]
+    await store.close()
+
+
+async def test_a_store_of_an_older_program_is_brought_up_to_date(tmp_path: Path) -> None:
+    path = tmp_path / "chats.db"
+    with sqlite3.connect(path) as connection:
+        connection.executescript(MIGRATIONS[0])
+        for name in ("old", "older"):
+            connection.execute(
+                "INSERT INTO sessions(id, agent, created_at, updated_at) VALUES (?, '{}', 1, 1)", (name,)
+            )
+        connection.execute("PRAGMA user_version=1")
+    connection.close()
+    store = Store(path)
+    await store.apply("old", Change(fields={"updated_at": 1}))
+    assert [record.id for record in await store.sessions()] == ["old", "older"]
     await store.close()
 
 
