@@ -253,12 +253,23 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
         approve: str | None = None,
         overflow: str | None = None,
         max_rounds: int | None = None,
+        workspace: str | Path | None = None,
+        reset: Sequence[str] = (),
     ) -> None:
-        """Change settings of a session for its next turns; what is None stays as it is."""
+        """Change settings of a session for its next turns; what is None stays as it is.
+
+        `reset` names settings that go back to what the agent, the manager or the default says.
+        """
+        folder = folder_of(workspace)
+        if folder is not None and not Path(folder).is_dir():
+            raise InvalidInputError(f"A chat works in a folder; {folder} is none.")
         changes: Json = {"config": config, "system": system, "tools": tools, "approve": approve}
-        changes |= {"overflow": overflow, "max_rounds": max_rounds}
+        changes |= {"overflow": overflow, "max_rounds": max_rounds, "workspace": folder}
         given = {name: value for name, value in changes.items() if value is not None}
-        if "tools" in given:
+        if both := sorted(given.keys() & set(reset)):
+            raise InvalidInputError(f"{', '.join(both)}: give a value or take it back, not both.")
+        given |= dict.fromkeys(reset)
+        if tools is not None:
             names = cast("list[str]", checked({"tools": tools})["tools"])
             if missing := self._services.toolbox.missing(names):
                 raise InvalidInputError(f"There is no tool that fits {', '.join(missing)}.")

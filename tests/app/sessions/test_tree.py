@@ -268,9 +268,44 @@ async def test_each_setting_tells_where_it_comes_from(room: MakeRoom) -> None:
     assert found["tools"]["origin"] == "session" and found["reasoning_effort"]["origin"] == "default"
 
 
+async def test_a_setting_goes_back_to_where_it_came_from(room: MakeRoom, tmp_path: Path) -> None:
+    agent = Agent("poet", instructions="rhyme")
+    chat = await room(agent=agent, approve="read", tools=[EchoTool()], workspace=tmp_path)
+    before = await chat.manager.settings(chat.session_id)
+    other = tmp_path / "other"
+    other.mkdir()
+    await chat.manager.configure(
+        chat.session_id, config={"temperature": 0.1}, system="no", approve="all", workspace=other
+    )
+    changed = await chat.manager.settings(chat.session_id)
+    assert changed["workspace"] == {"value": str(other), "origin": "session"}
+    assert (await chat.manager.get(chat.session_id)).workspace == str(other)
+    await chat.manager.configure(chat.session_id, reset=["config", "system", "workspace"], approve="ask")
+    found = await chat.manager.settings(chat.session_id)
+    assert found == {**before, "approve": {"value": "ask", "origin": "session"}}
+
+
+async def test_tools_work_in_the_folder_a_chat_was_moved_to(room: MakeRoom, tmp_path: Path) -> None:
+    places: list[Path | None] = []
+
+    async def look(arguments: dict[str, Any], context: Any) -> str:
+        places.append(context.workspace)
+        return "seen"
+
+    chat = await room([call()], ["a"], [call()], ["b"], tools=[EchoTool(action=look)], workspace=tmp_path)
+    await chat.say()
+    (tmp_path / "other").mkdir()
+    await chat.manager.configure(chat.session_id, workspace=tmp_path / "other")
+    await chat.say()
+    assert places == [tmp_path, tmp_path / "other"]
+
+
 @pytest.mark.parametrize(
     "bad",
     [
+        {"workspace": "/nowhere/at/all"},
+        {"reset": ["warmth"]},
+        {"reset": ["approve"], "approve": "all"},
         {"config": {"temperature": -1}},
         {"config": {"warmth": 1}},
         {"approve": "sometimes"},
