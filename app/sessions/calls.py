@@ -149,11 +149,14 @@ class Calls:
             cancelled=turn.stopped,
             progress=live_output.add,
             ask=ask,
-            spawn=self._live.services.children.spawner(self._live),
+            spawn=self._live.services.children.spawner(turn),
             offered=tuple(self._tools),
             mode=settings.approve,
             depth=depth_of(self._live),
             grants=approval.grants,
+            rounds_left=turn.rounds_left,
+            deadline=self._live.deadline,
+            context_window=turn.context_window,
         )
         try:
             returned = await tool.run(approval.arguments, context)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,6 +15,7 @@ from app.sessions.toolbox import Mode
 
 if TYPE_CHECKING:
     from app.sessions.live import LiveSession
+    from app.sessions.turn import Turn
 
 MAX_DEPTH = 2
 MAX_AT_ONCE = 4
@@ -54,19 +56,19 @@ class Children:
             )
         )
 
-    def spawner(self, live: LiveSession) -> Callable[..., Awaitable[str]] | None:
-        """How a tool of this session runs a child; None at the deepest level."""
-        if depth_of(live) >= MAX_DEPTH or self.opener is None:
+    def spawner(self, turn: Turn) -> Callable[..., Awaitable[str]] | None:
+        """How a tool of this turn runs a child; None at the deepest level."""
+        if depth_of(turn.live) >= MAX_DEPTH or self.opener is None:
             return None
 
         async def spawn(task: str, **rights: Any) -> str:
-            return await self._run(live, task, **rights)
+            return await self._run(turn, task, **rights)
 
         return spawn
 
     async def _run(
         self,
-        live: LiveSession,
+        turn: Turn,
         task: str,
         *,
         title: str = "task",
@@ -77,12 +79,16 @@ class Children:
     ) -> str:
         """Run a child to its end and return its last words.
 
-        What it may do is never more than what its parent may; `time_s` and `max_rounds` bound it.
+        What it may do is never more than what its parent may, and its rounds and its time never more
+        than what is left to its parent; `time_s` and `max_rounds` may bound it further.
         """
         assert self.opener is not None
+        live = turn.live
+        if turn.rounds_left < 1:
+            raise ConflictError("No rounds are left to hand on.")
         if sum(child.busy for child in self.of(live.id)) >= MAX_AT_ONCE:
             raise ConflictError(f"At most {MAX_AT_ONCE} sub-agents run at once.")
-        settings = live.settings
+        settings = turn.settings
         offered = live.services.toolbox.offered(settings.tools, settings.approve)
         fields: Json = {
             "approve": settings.approve if approve is None else approve,
@@ -90,12 +96,14 @@ class Children:
             "tools": [name for name in offered if tools is None or name in tools],
             "model": settings.model,
             "workspace": settings.workspace,
-            "max_rounds": min(max_rounds or settings.max_rounds, settings.max_rounds),
+            "max_rounds": min(max_rounds or turn.rounds_left, turn.rounds_left),
         }
         child = await self.opener.open_child(live, title, fields)
         self._awaited.add(child.id)
+        child.deadline = _earlier(live.deadline, time_s)
+        left_s = None if child.deadline is None else child.deadline - time.monotonic()
         try:
-            async with asyncio.timeout(time_s):
+            async with asyncio.timeout(left_s):
                 await child.post(user_message(task))
                 await self._until_rest(child)
         except TimeoutError:
@@ -105,6 +113,7 @@ class Children:
             await self._stop(child)
             raise
         finally:
+            child.deadline = None
             self._awaited.discard(child.id)
         return await last_words(child)
 
@@ -133,6 +142,14 @@ class Children:
         name = child.record.title or child.id
         note = user_message(f"[Sub-agent {name} has finished]\n{words}", is_meta=True)
         await parent.post(note)
+
+
+def _earlier(deadline: float | None, time_s: float | None) -> float | None:
+    """The moment `time_s` from now, or `deadline` where that comes first."""
+    if time_s is None:
+        return deadline
+    own = time.monotonic() + time_s
+    return own if deadline is None else min(own, deadline)
 
 
 def depth_of(live: LiveSession) -> int:

@@ -70,6 +70,8 @@ class LiveSession:
         self.client_results: dict[str, asyncio.Future[FunctionCallOutput]] = {}
         self.useless_compactions = 0
         self.closed = False
+        self.deadline: float | None = None
+        """`time.monotonic()` at which the time its parent gave it is over."""
         self._owned = False
         self._known: tuple[str | None, list[Item]] = (None, [])
 

@@ -51,6 +51,12 @@ class ToolRun:
     """How many sessions are above this one."""
     grants: Any = None
     """What the decision about this call allows, for the tool's own checks."""
+    rounds_left: int = 0
+    """Replies the calling turn may still ask of the model."""
+    deadline: float | None = None
+    """`time.monotonic()` at which the session's time is over; None where it has no end."""
+    context_window: int | None = None
+    """Tokens the model holds at once, where a model is loaded."""
 
 
 @runtime_checkable

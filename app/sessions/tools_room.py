@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,7 +25,7 @@ from app.sessions.toolbox import (
     SessionTool,
     ToolRun,
 )
-from tools.context import Answer, Cancellation, Form, ToolContext
+from tools.context import Answer, Cancellation, Form, Limits, ToolContext
 from tools.definition import Tool, ToolError, tool
 from tools.delegate import Delegation, SpawnRequest
 from tools.offers import ScopeOffer
@@ -35,6 +36,7 @@ from tools.run import run
 from tools.sandbox import Sandbox, find_sandbox
 from tools.workspace import PathError, Workspace
 
+LEAST_OUTPUT_BYTES = 1024
 logger = logging.getLogger("fireside")
 
 _RULE_FIELDS = frozenset(item.name for item in fields(Rule))
@@ -48,6 +50,7 @@ class ToolsRoom:
     _spaces: dict[Path, Workspace] = field(default_factory=dict[Path, Workspace])
     _delegations: dict[str, Delegation] = field(default_factory=dict[str, Delegation])
     _sandbox: Sandbox | None = None
+    _looking: threading.Lock = field(default_factory=threading.Lock)
 
     def tools(self, given: Iterable[Any]) -> list[SessionTool]:
         """`given` as a session's tools.
@@ -97,9 +100,11 @@ class ToolsRoom:
 
     def sandbox(self) -> Sandbox:
         """How commands are confined here; looked for once. Takes a moment: not on the event loop."""
-        if self._sandbox is None:
-            self._sandbox = find_sandbox()
-        return self._sandbox
+        # An approval and the call it allows, and calls side by side, must mean the same one.
+        with self._looking:
+            if self._sandbox is None:
+                self._sandbox = find_sandbox()
+            return self._sandbox
 
     def delegation(self, context: ToolRun) -> Delegation | None:
         """The right to hand tasks on: one object for all calls of a session."""
@@ -121,6 +126,8 @@ class ToolsRoom:
         found.tools = context.offered
         found.mode = context.mode
         found.depth = context.depth
+        found.rounds = context.rounds_left
+        found.deadline = context.deadline
         return found
 
     def folder(self, name: str) -> Path | None:
@@ -167,6 +174,7 @@ class RoomTool:
                 session_id=context.session_id,
                 call_id=context.call_id,
                 space=await asyncio.to_thread(room.space, context.workspace),
+                limits=_limits(context.context_window),
                 cancellation=cancellation,
                 grants=context.grants,
                 sandbox=await asyncio.to_thread(room.sandbox) if self.tool.subprocess else None,
@@ -229,6 +237,17 @@ class RoomPolicy:
                 "touches": list(preview.touches),
             },
         )
+
+
+def _limits(context_window: int | None) -> Limits:
+    """What a call may use: its output is at most a byte for each token of the context.
+
+    A token is at least a byte, and of usual text about four: one result takes a quarter of the window.
+    """
+    limits = Limits()
+    if context_window is None:
+        return limits
+    return replace(limits, output_bytes=min(limits.output_bytes, max(context_window, LEAST_OUTPUT_BYTES)))
 
 
 @dataclass(frozen=True)

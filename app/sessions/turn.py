@@ -75,10 +75,18 @@ class Turn:
         self.task: asyncio.Task[None] | None = None
         self.response = Response(id=response_id, model=self.settings.agent.name)
         self.stopped = asyncio.Event()
+        self.rounds_left = self.settings.max_rounds
+        """Replies it may still ask for."""
         self._engine: ChatEngine | None = None
         self._waking: asyncio.Task[None] | None = None
         self._created = False
         self._queued = False
+
+    @property
+    def context_window(self) -> int | None:
+        """Tokens its model holds at once; None before there is one."""
+        card = None if self._engine is None else self._engine.card
+        return None if card is None else card.max_seq
 
     def start(self) -> None:
         """Run it on the event loop."""
@@ -184,9 +192,10 @@ class Turn:
             if self.compacts:
                 await Context(self, engine).compact()
                 return End("completed")
-            for _ in range(settings.max_rounds):
+            while self.rounds_left > 0:
                 if self.interrupted:
                     return End("cancelled")
+                self.rounds_left -= 1
                 request = await Context(self, engine).request()
                 if self.interrupted:
                     return End("cancelled")

@@ -1,21 +1,26 @@
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.sessions import tools_room
 from app.sessions.errors import InvalidInputError
 from app.sessions.events import ElicitationRequestEvent, FunctionCallOutputDeltaEvent
 from app.sessions.items import FunctionCallOutput
 from app.sessions.store import Store
+from backend.scripted import CARD, ScriptedEngine
 from backend.types import ToolCall
-from tests.app.sessions.conftest import MakeRoom, Room, listening
+from tests.app.sessions.conftest import EchoTool, MakeRoom, Room, listening
 from tools.context import Field, Form, ToolContext
 from tools.definition import tool
 from tools.delegate import delegate
 from tools.files import read_file, write_file
 from tools.registry import ToolRegistry
+from tools.sandbox import Sandbox
 from tools.shell import run_shell
 
 
@@ -199,6 +204,99 @@ async def test_7_a_task_is_handed_on_to_a_child_with_no_more_rights(room: MakeRo
     [child] = await chat.manager.child_sessions(chat.session_id)
     assert child["id"] == target and child["last_message_preview"] == "child is done"
     assert not await chat.manager.subtree_busy(chat.session_id)
+
+
+async def test_a_child_has_the_rounds_that_are_left_to_its_parent(room: MakeRoom) -> None:
+    @tool(does="nothing")
+    def look() -> str:
+        "Look."
+        return "seen"
+
+    scripts = [
+        [called("look")],
+        [called("delegate", task="do it")],
+        [called("look")],
+        [called("look")],
+        ["parent is done"],
+    ]
+    chat = await room(*scripts, tools=[delegate, look])
+    await chat.manager.configure(chat.session_id, max_rounds=4)
+    await chat.say()
+    [child] = await chat.manager.child_sessions(chat.session_id)
+    assert (await chat.manager.settings(child["id"]))["max_rounds"]["value"] == 2
+    assert len(chat.engine.requests) == 5
+
+
+async def test_at_the_last_round_nothing_is_handed_on(room: MakeRoom) -> None:
+    chat = await room([called("delegate", task="do it")], tools=[delegate])
+    await chat.manager.configure(chat.session_id, max_rounds=1)
+    await chat.say()
+    assert "No rounds are left" in (await results(chat))[0]
+    assert await chat.manager.child_sessions(chat.session_id) == []
+
+
+async def test_a_childs_child_has_the_time_that_is_left_to_its_parent(room: MakeRoom) -> None:
+    deadlines: list[float | None] = []
+
+    async def look(arguments: dict[str, Any], context: Any) -> str:
+        deadlines.append(context.deadline)
+        return "seen"
+
+    scripts = [
+        [called("delegate", task="do it", timeout_s=50)],
+        [called("look"), called("delegate", "c2", task="do it for me", timeout_s=3000)],
+        [called("look")],
+        ["grandchild is done"],
+        ["child is done"],
+        ["parent is done"],
+    ]
+    chat = await room(*scripts, tools=[delegate, EchoTool("look", action=look)])
+    began = time.monotonic()
+    await chat.say()
+    assert await results(chat) == ["child is done"]
+    first, second = deadlines
+    assert first is not None and second is not None
+    assert began + 50 <= first <= time.monotonic() + 50 and second <= first
+
+
+@pytest.mark.parametrize(("window", "most"), [(2048, 2048), (512, 1024), (1 << 20, 16_384)])
+async def test_a_result_takes_no_more_than_the_context_can_hold(
+    room: MakeRoom, window: int, most: int
+) -> None:
+    @tool(does="nothing")
+    def flood() -> str:
+        "Flood."
+        return "word " * 100_000
+
+    engine = ScriptedEngine(card=replace(CARD, max_seq=window))
+    chat = await room([called("flood")], ["ok"], tools=[flood], engine=engine)
+    await chat.manager.configure(chat.session_id, overflow="error")
+    await chat.say()
+    assert most // 2 < len((await results(chat))[0]) <= most
+
+
+async def test_the_sandbox_that_an_approval_tells_of_is_the_one_a_call_runs_in(
+    room: MakeRoom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Sandbox] = []
+    used: list[Sandbox | None] = []
+
+    def look_once() -> Sandbox:
+        made.append(Sandbox(None))
+        return made[-1]
+
+    @tool(does="execute", subprocess=True)
+    def peek(context: ToolContext) -> str:
+        "Peek."
+        used.append(context.sandbox)
+        return "seen"
+
+    monkeypatch.setattr(tools_room, "find_sandbox", look_once)
+    calls = [called("peek", f"c{number}") for number in range(3)]
+    chat = await room(calls, ["ok"], tools=[peek], workspace=tmp_path)
+    [asked, *_] = await answered(chat, *[{"action": "accept"}] * 3)
+    assert "not sandboxed" in asked["details"]["sandbox"]
+    assert len(made) == 1 and all(one is made[0] for one in used) and len(used) == 3
 
 
 async def test_what_is_no_tool_is_refused_at_once(room: MakeRoom) -> None:
