@@ -25,6 +25,10 @@ Kind = Literal[
     "switch",
     "adapters",
     "tool",
+    "effort",
+    "cache_mode",
+    "cache_type",
+    "dtype",
 ]
 
 MOST_SECONDS = 1e8
@@ -32,6 +36,13 @@ MOST_SECONDS = 1e8
 MOST_SEED = 2**32 - 2
 """The next one means a random seed to llama.cpp."""
 QUOTED_CHARS, CLIPPED_CHARS = 80, 300
+CHOICES: dict[Kind, tuple[str, ...]] = {
+    "effort": ("none", "minimal", "low", "medium", "high", "xhigh", "max"),
+    "cache_mode": ("paged", "continuous"),
+    "cache_type": ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"),
+    "dtype": ("undefined", "f32", "f16", "bf16"),
+}
+"""The kinds of few values. The backend has the same ones, and would take too long to import for them."""
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -82,6 +93,7 @@ _TYPES: dict[Kind, tuple[tuple[type, ...], str]] = {
     "switch": ((bool, str), "on, off or auto"),
     "adapters": ((tuple,), "FILE[:SCALE] or a list of them"),
     "tool": ((str, dict), "a text or a JSON object"),
+    **{kind: ((str,), f"one of {', '.join(choices)}") for kind, choices in CHOICES.items()},
 }
 
 
@@ -102,7 +114,7 @@ def _is_in_range(kind: Kind, value: Any) -> bool:
         case "switch":
             return value == "auto" or isinstance(value, bool)
         case _:
-            return True
+            return kind not in CHOICES or value in CHOICES[kind]
 
 
 def _fail(key: str, kind: Kind, text: str) -> SettingError:
@@ -231,4 +243,5 @@ _READERS: dict[Kind, Callable[[str, str], Any]] = {
     "switch": _switch,
     "adapters": _adapters,
     "tool": _tool,
+    **dict.fromkeys(CHOICES, _text),
 }

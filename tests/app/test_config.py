@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 import stat
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 import backend
 from app import config
 from app.config import KINDS, SettingError, Value, environment_name, forget, full_name, parse, resolve, store
+from app.kinds import CHOICES
 from backend.handle import LoadOptions
-from backend.types import GenerationConfig
+from backend.plan import KV_BYTES
+from backend.types import EFFORT_LEVELS, ComputeDtype, GenerationConfig, KvCacheMode
 
 
 def write(folder: Path, text: str) -> Path:
@@ -111,6 +114,8 @@ def test_a_file_without_end_is_not_read_whole(tmp_path: Path) -> None:
         ("--timeout", "timeout", -1.0, "--timeout must be a number of seconds above 0"),
         ("--timeout", "timeout", float("nan"), "--timeout must be a number of seconds above 0"),
         ("--timeout", "timeout", 1e300, "--timeout must be a number of seconds above 0"),
+        ("--effort", "generation.reasoning_effort", "x", "--effort must be one of none, minimal, low,"),
+        ("--kv-type", "load.kv_cache_type", "q1", "--kv-type must be one of f32, f16, bf16, q8_0,"),
         ("--model", "model", "", "--model must be a name or a file, and not empty"),
     ],
 )
@@ -153,6 +158,15 @@ def test_a_byte_order_mark_before_json_is_no_part_of_it() -> None:
 
 def test_a_number_may_be_infinite_where_that_means_never() -> None:
     assert parse("generation.logit_bias", '{"5": -Infinity}') == {"5": float("-inf")}
+
+
+def test_the_choices_are_those_of_the_backend() -> None:
+    assert {
+        "effort": EFFORT_LEVELS,
+        "cache_mode": get_args(KvCacheMode),
+        "cache_type": tuple(KV_BYTES),
+        "dtype": get_args(ComputeDtype),
+    } == CHOICES
 
 
 @given(st.sampled_from(sorted(KINDS)), st.integers(400, 5000))
