@@ -188,6 +188,8 @@ class _Reply:
         self.book = schemas.book
         self.gap = schemas.book.shared("gap")
         self.prime = prime
+        self.lead = NOTHING if prime.strip() else self.gap
+        """Blanks in front of a call; behind what the prompt holds of one, they would be part of it."""
         self.allows_thought = allows_thought
 
     # ---- whole replies ---------------------------------------------------------------------
@@ -196,7 +198,7 @@ class _Reply:
         """A thought where there may be one, then the answer or calls, and nothing else."""
         first, later = self._answers(answer)
         if calls is not None:
-            first = choice((first, seq(self.gap, calls.section(self.prime), self.gap)))
+            first = choice((first, seq(self.lead, calls.section(self.prime), self.gap)))
             later = choice((later, seq(calls.section(later=True), self.gap)))
         return self._after_thought(first, later, may_think=self.allows_thought)
 
@@ -208,7 +210,7 @@ class _Reply:
             begins |= {r"^\s*" + re.escape(start)}
         text = book.text_rule(Texts(excluded_patterns=begins), "text", "raw")
         first, later = (seq(calls.section(later=later), self.gap) for later in (False, True))
-        return self._after_thought(choice((seq(self.gap, first), text)), choice((later, text)))
+        return self._after_thought(choice((seq(self.lead, first), text)), choice((later, text)))
 
     @property
     def mixed(self) -> bool:
@@ -230,7 +232,7 @@ class _Reply:
 
         another = seq(self.gap, optional(self._separator(calls)), part(""))
         more = book.repeat(another, 0, MAX_CALLS - 1, None, "")
-        first, later = seq(self.gap, part(self.prime)), part("")
+        first, later = seq(self.lead, part(self.prime)), part("")
         return self._after_thought(seq(first, *more, self.gap), seq(later, *more, self.gap))
 
     # ---- parts -----------------------------------------------------------------------------

@@ -35,12 +35,14 @@ class HarmonyParser(ReplyParser):
         tools: Sequence[Mapping[str, Any]] = (),
         reasoning_format: ReasoningFormat = "auto",
         fenced: bool = False,
+        forced: bool = False,
     ) -> None:
         self._heads = Marks([Mark(_MESSAGE), *map(Mark, _ENDS)])
         self._ends = Marks([Mark(end) for end in _ENDS])
         super().__init__(
-            chat_format, prime=prime, tools=tools, reasoning_format=reasoning_format, fenced=fenced
-        )
+            chat_format, prime=prime, tools=tools, reasoning_format=reasoning_format, fenced=fenced,
+            forced=forced,
+        )  # fmt: skip
 
     def _read(self) -> Generator[None, None, None]:
         while not (self.stream.final and self.stream.ended):

@@ -20,6 +20,7 @@ from backend.types import HeldPiece, ReasoningFormat, ReasoningPiece, TextPiece,
 
 ReplyPiece: TypeAlias = TextPiece | ReasoningPiece | HeldPiece | ToolCallPiece
 Mode = Literal["boundary", "thought", "wrapped", "content"]
+_REPLACEMENT = "\ufffd"
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,14 @@ class ReplyParser:
         tools: Sequence[Mapping[str, Any]] = (),
         reasoning_format: ReasoningFormat = "auto",
         fenced: bool = False,
+        forced: bool = False,
     ) -> None:
         """`tools` in the OpenAI envelope; calls are read only when there are some. `fenced` takes
-        a Markdown fence off an answer that is bound to a schema."""
+        a Markdown fence off an answer that is bound to a schema. `forced`: the reply had to be a
+        call, so what its end leaves undecided was the beginning of one, and no text."""
         self.format = chat_format
+        self._forced = forced and bool(tools)
+        self._broken = ""
         self.sink = CallSink(tools)
         self.reply = ReplyText(raw=reasoning_format == "none", fence=FenceFilter() if fenced else None)
         self.stream = Stream()
@@ -81,6 +86,10 @@ class ReplyParser:
 
     def feed(self, text: str) -> list[ReplyPiece]:
         """What `text`, the next part of the reply, adds: pieces that are never taken back."""
+        if self._forced:  # A character that was cut is told as replacement characters, at the end.
+            text = self._broken + text
+            whole = text.rstrip(_REPLACEMENT)
+            text, self._broken = whole, text[len(whole) :]
         self.stream.append(text)
         self._advance()
         return self._released()
@@ -88,6 +97,7 @@ class ReplyParser:
     def finish(self) -> ParsedReply:
         """The reply as a whole, once no more text comes."""
         self.stream.final = True
+        self.reply.textless = self._forced
         self._advance()
         self.reply.close()
         pieces = self._released()

@@ -24,6 +24,8 @@ class ReplyText:
         self.fence = fence
         self.muted = False
         """While the prompt's own part is read."""
+        self.textless = False
+        """Whether no more visible text is told."""
         self.in_thought = False
         self.begun = False
         """Whether a part of the reply was opened or told."""
@@ -148,7 +150,7 @@ class ReplyText:
 
     def text(self, text: str) -> None:
         """Visible text; blank lines between a thought and its answer are dropped."""
-        if not text:
+        if not text or self.textless:
             return
         if self.raw:
             if text.strip():

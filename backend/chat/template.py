@@ -241,6 +241,7 @@ class ChatTemplate:
             tools=offered,
             reasoning_format="none" if reasoning_format == "none" else "auto",
             fenced=json_schema is not None,
+            forced=tool_choice not in (None, "auto", "none"),
         )
 
     def parse(self, text: str, *, prompt: str, **options: Any) -> ParsedReply:

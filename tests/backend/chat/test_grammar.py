@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -12,7 +13,9 @@ from hypothesis import strategies as st
 from backend import native
 from backend.chat.format import CallSyntax, ChatFormat, Thought
 from backend.chat.grammar import reply_grammar, tool_grammar
+from backend.chat.parser import ReplyParser
 from backend.chat.schema import SchemaError
+from backend.types import TextPiece
 from tests.backend.chat import published
 from tests.backend.chat.gbnf import Grammar, LlamaCpp
 
@@ -607,6 +610,33 @@ def test_rendered_calls_are_accepted_and_violations_are_not(name: str) -> None:
         assert not accepted(name, schema, {**arguments, key: WRONG[key]}), (key, arguments)
 
     check()
+
+
+@pytest.mark.parametrize("name", CALLING)
+def test_a_forced_call_is_never_text_wherever_it_is_cut(name: str) -> None:
+    template = published.template(name)
+    prompt = template.render([{"role": "user", "content": "hi"}], tools=TOOLS)
+    found = template.reply_grammar(TOOLS, tool_choice="weather", parallel_tool_calls=False, prompt=prompt)
+    assert found.grammar
+    grammar = Grammar.parse(found.grammar.text)
+    reply = grammar.sample(random.Random(7), grammar.shortest())
+    for cut in range(len(reply) + 1):
+        for broken in ("", "\ufffd"):  # Half a character reads as a replacement character.
+            parsed = template.parse(reply[:cut] + broken, prompt=prompt, tools=TOOLS, tool_choice="weather")
+            assert parsed.content == "", reply[:cut]
+    whole = template.parse(reply, prompt=prompt, tools=TOOLS, tool_choice="weather")
+    assert [call.name for call in whole.tool_calls] == ["weather"]
+    assert not whole.incomplete
+
+
+def test_what_a_free_reply_leaves_undecided_is_text() -> None:
+    parser = ReplyParser(HERMES, tools=TOOLS)
+    parser.feed("1 <")
+    assert parser.finish().content == "1 <"
+    forced = ReplyParser(HERMES, tools=TOOLS, forced=True)
+    told = forced.feed("Sure\ufffd") + forced.feed("! <tool_")
+    assert "".join(piece.text for piece in told if isinstance(piece, TextPiece)) == "Sure\ufffd! "
+    assert forced.finish().content == "Sure\ufffd! "
 
 
 @pytest.mark.parametrize("name", CALLING)
