@@ -90,6 +90,8 @@ KINDS: dict[str, Kind] = {
 """Every setting by its full name: as in the file, a dot for each table."""
 
 TABLES = ("load", "generation")
+OTHER_TABLES = ("mcp",)
+"""Tables of the file that hold no settings; `table` gives them to who knows them."""
 FILE_LIMIT_BYTES = 1 << 20
 LONGEST_NAME = 100
 """Characters of a misspelt name that are compared: the search takes time by their square."""
@@ -221,10 +223,21 @@ def forget(name: str, file: Path | None = None) -> tuple[str, Path]:
     return key, file
 
 
+def table(name: str, file: Path) -> dict[str, Any]:
+    """One of OTHER_TABLES as the file has it, unchecked; empty where it has none."""
+    held = _read(file)
+    if name not in held:
+        return {}
+    _require_table(file, held, name)
+    return cast("dict[str, Any]", held[name])
+
+
 def _from_file(file: Path) -> dict[str, Value]:
     values: dict[str, Value] = {}
     origin = str(file)
     for name, value in _read(file).items():
+        if name in OTHER_TABLES:
+            continue
         if name in TABLES:
             _require_table(file, {name: value}, name)
             leaves = {f"{name}.{leaf}": item for leaf, item in cast("dict[str, Any]", value).items()}

@@ -5,21 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from app import paths
+from app import mcp_settings, paths
 from app.exits import Failure, usage
 from tools.definition import Tool
 from tools.registry import ToolRegistry, UnknownToolError, split_choices
 from tools.trust import TrustBook
 
 
-def registry(project: Path | None, files: Sequence[Path] = ()) -> ToolRegistry:
-    """All tools of this person here: built-in, `files`, their own folder, a trusted project, plugins."""
-    return ToolRegistry(
+def registry(
+    project: Path | None, files: Sequence[Path] = (), wanted: Sequence[str] = ("*",)
+) -> ToolRegistry:
+    """All tools of this person here: built-in, `files`, their own folder, a trusted project, plugins.
+
+    Those of MCP servers too, where the settings name one that may have a tool of a name or pattern in
+    `wanted`; that connects to it, for as long as the program runs.
+    """
+    found = ToolRegistry(
         files=files,
         user_folder=paths.config_file().parent / "tools",
         project=project,
         trust=trust_book(),
     )
+    if configured := mcp_settings.servers(wanted):
+        # Most people have no such server, and this import costs a third of a second.
+        from tools.mcp_connection import McpConnection
+
+        connection = McpConnection(configured)
+        for made in connection.tools:
+            found.add(made)
+        found.warnings += connection.warnings
+    return found
 
 
 def trust_book() -> TrustBook:
@@ -36,7 +51,7 @@ def choose(values: Sequence[str], project: Path | None) -> tuple[list[Tool], lis
     for file in files:
         if not file.is_file():
             raise usage(f"There is no tool file {file}.", "`--tools` takes names of tools and .py files.")
-    found = registry(project, files)
+    found = registry(project, files, patterns)
     try:
         names = list(found.select(patterns))
     except UnknownToolError as err:

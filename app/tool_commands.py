@@ -34,7 +34,10 @@ _HEADINGS = ("NAME", "DOES", "FROM", "WHAT")
 
 
 def show_all(workspace: str | None, *, as_json: bool) -> ExitCode:
-    """Print every tool without loading any; those of an untrusted project are marked."""
+    """Print every tool without loading any; those of an untrusted project are marked.
+
+    Configured MCP servers are asked for theirs.
+    """
     found = registry(_folder(workspace))
     rows = [(one, True) for one in found.manifests()] + [(one, False) for one in found.untrusted]
     if as_json:
@@ -148,7 +151,7 @@ def _existing_folder(path: str | None, who: str) -> Path:
 def _load(name: str, workspace: str | None) -> Tool:
     """The tool of a name, or the one of a file."""
     _, files = split_choices([name])
-    found = registry(_folder(workspace), files)
+    found = registry(_folder(workspace), files, () if files else (name,))
     if files:
         names = [one.name for one in found.manifests() if one.source == "file"]
         if len(names) != 1:

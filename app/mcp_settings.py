@@ -1,0 +1,83 @@
+"""The MCP servers of the settings file: one table `[mcp.NAME]` for each. Connects to none.
+
+A project never names a server: only the person's own file counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from app import config, paths
+from app.kinds import SettingError, quote
+
+if TYPE_CHECKING:
+    from tools.mcp_servers import McpServerConfig
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
+_FIELDS = frozenset(("command", "url", "environment", "reading"))
+_WILD = re.compile(r"[*?\[]")
+
+
+def servers(wanted: Iterable[str] = ("*",), file: Path | None = None) -> list[McpServerConfig]:
+    """The servers that may have a tool of one of the names or patterns in `wanted`.
+
+    SettingError names the file and what in it cannot be used.
+    """
+    file = file or paths.config_file()
+    given = config.table("mcp", file)
+    if not given:
+        return []
+    patterns = [part.strip() for text in wanted for part in text.split(",")]
+    return [
+        _server(name, fields, f"{file}: [mcp.{name}]")
+        for name, fields in given.items()
+        if any(_may_fit(pattern, name) for pattern in patterns)
+    ]
+
+
+def _may_fit(pattern: str, server: str) -> bool:
+    """Whether a tool of the server, NAME_TOOL, could fit the pattern."""
+    start, fixed = f"{server}_", _WILD.split(pattern)[0]
+    return fixed.startswith(start) or (fixed != pattern and start.startswith(fixed))
+
+
+def _server(name: str, fields: Any, where: str) -> McpServerConfig:
+    from tools.mcp_servers import McpServerConfig
+
+    if not _NAME.fullmatch(name):
+        raise SettingError(f"{where}: a server's name has 1 to 32 letters, digits, - and _.")
+    if not isinstance(fields, dict):
+        raise SettingError(f"{where} is a table: write [mcp.{name}] on a line of its own.")
+    values = cast("dict[str, Any]", fields)
+    if unknown := sorted(values.keys() - _FIELDS):
+        raise SettingError(
+            f"{where} takes {', '.join(sorted(_FIELDS))}, not {', '.join(map(quote, unknown[:3]))}."
+        )
+    command, url = values.get("command"), values.get("url")
+    if (command is None) == (url is None):
+        raise SettingError(f"{where} needs either a command to start or a url.")
+    if url is not None and not (isinstance(url, str) and url.startswith(("http://", "https://"))):
+        raise SettingError(f"{where}: url is an http:// or https:// address, not {quote(url)}.")
+    environment = values.get("environment", {})
+    if not isinstance(environment, dict) or not all(
+        isinstance(value, str) for value in cast("dict[str, Any]", environment).values()
+    ):
+        raise SettingError(f"{where}: environment is a table of texts.")
+    return McpServerConfig(
+        name,
+        _texts(command, f"{where}: command", least=1) if command is not None else (),
+        url or "",
+        cast("dict[str, str]", environment),
+        _texts(values.get("reading", []), f"{where}: reading"),
+    )
+
+
+def _texts(value: Any, where: str, *, least: int = 0) -> tuple[str, ...]:
+    items = cast("list[Any]", value) if isinstance(value, list) else []
+    fits = isinstance(value, list) and all(isinstance(item, str) and item for item in items)
+    if not fits or len(items) < least:
+        raise SettingError(f'{where} is a list of texts, such as ["program", "argument"].')
+    return tuple(items)
