@@ -14,6 +14,7 @@ from app.sessions.errors import ConflictError
 from app.sessions.events import OutputItemDoneEvent, SessionInputConsumedEvent
 from app.sessions.manager import SessionManager
 from app.sessions.store import Store
+from backend.host import EngineHost
 from backend.scripted import Pause, ScriptedEngine
 from backend.types import ReasoningPiece, ToolCall
 from tests.app.sessions.conftest import EchoTool
@@ -62,15 +63,32 @@ async def post(manager: SessionManager, session_id: str, text: str) -> None:
     say("SENT", session_id, str(ack.item_id))
 
 
-async def chat(path: Path, seed: int, shared: str) -> None:
+async def tell_child(host: EngineHost) -> None:
+    """Print the engine child's id, and each new one's after a crash."""
+    told = None
+    while True:
+        if host.pid is not None and host.pid != told:
+            told = host.pid
+            say("CHILD", str(told))
+        await asyncio.sleep(0.002)
+
+
+async def chat(path: Path, seed: int, shared: str, model: str) -> None:
     async def pause(arguments: dict[str, Any], context: Any) -> str:
         await asyncio.sleep(0.003)
-        return "x" * 1000
+        return "x" * (20 if model else 1000)
 
+    host = EngineHost() if model else None
     async with SessionManager(
-        engine=Endless(seed), store=Store(path), tools=[EchoTool(action=pause)]
+        engine=host or Endless(seed), store=Store(path), tools=[EchoTool(action=pause)]
     ) as manager:
         session_id = (await manager.create()).id
+        if host is not None:
+            telling = asyncio.create_task(tell_child(host))
+            await manager.load_model(model, slots=1, threads=1, max_seq=2048, tool_call_format="generic")
+            # Weights are random, so the grammar alone sees to it that tools are called.
+            config = {"tool_choice": "required", "max_new_tokens": 300, "temperature": 1.0, "seed": seed}
+            await manager.configure(session_id, config=config, overflow="drop", max_rounds=2)
         say("OPEN", session_id)
         ready = asyncio.Event()
         following = asyncio.create_task(report(manager, session_id, ready))
@@ -87,9 +105,11 @@ async def chat(path: Path, seed: int, shared: str) -> None:
                     await post(manager, shared, f"from {seed} number {number}")
                 except ConflictError:
                     say("REFUSED", shared)
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.1 if model else 0.02)
         await following
+        if host is not None:
+            await telling
 
 
 if __name__ == "__main__":
-    asyncio.run(chat(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))
+    asyncio.run(chat(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]))

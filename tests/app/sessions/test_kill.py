@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -22,16 +25,19 @@ ROOT = Path(__file__).parents[3]
 SCRIPT = Path(__file__).with_name("chat_process.py")
 SAMPLE = 10
 ALL = 500
+ENGINE_SAMPLE = 3
+ENGINE_ALL = 100
 
 
 class Chatter:
     """One chatting process, and every line it printed."""
 
-    def __init__(self, store: Path, seed: int, shared: str = "") -> None:
+    def __init__(self, store: Path, seed: int, shared: str = "", model: str = "") -> None:
         self.lines: list[list[str]] = []
         self._ready = threading.Event()
+        self._told = threading.Condition()
         self._process = subprocess.Popen(
-            [sys.executable, str(SCRIPT), str(store), str(seed), shared],
+            [sys.executable, str(SCRIPT), str(store), str(seed), shared, model],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
@@ -47,12 +53,27 @@ class Chatter:
                 self.lines.append(line.split())
             if line.startswith("READY"):
                 self._ready.set()
+            with self._told:
+                self._told.notify_all()
         self._ready.set()
 
-    def kill_after(self, seconds: float) -> None:
+    def wait_for(self, *words: str, count: int = 1) -> None:
+        """Until so many lines begin with one of the words."""
+        with self._told:
+            assert self._told.wait_for(lambda: sum(line[0] in words for line in self.lines) >= count, 30)
+
+    def wait(self, seconds: float) -> None:
+        """From the first moment of chatting."""
         self._ready.wait()
         assert self._process.poll() is None
         threading.Event().wait(seconds)
+
+    def kill_after(self, seconds: float) -> None:
+        self.wait(seconds)
+        self.kill()
+
+    def kill(self) -> None:
+        assert self._process.poll() is None
         self._process.kill()
         self._process.wait()
         self._reader.join()
@@ -65,6 +86,19 @@ class Chatter:
     @property
     def session_id(self) -> str:
         return next(line[1] for line in self.lines if line[0] == "OPEN")
+
+    @property
+    def child(self) -> int:
+        """The engine child it told of last."""
+        return int([line[1] for line in self.lines if line[0] == "CHILD"][-1])
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended; it may still wait to be reaped by who adopted it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 async def check(store_path: Path, kept: set[tuple[str, str]]) -> None:
@@ -123,6 +157,46 @@ async def test_a_kill_loses_nothing(tmp_path: Path, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(SAMPLE, ALL))
 async def test_many_kills_lose_nothing(tmp_path: Path, seed: int) -> None:
     await a_kill(tmp_path / "chats.db", seed)
+
+
+async def kill_with_engine(path: Path, seed: int, model: Path) -> None:
+    """The chatting process, its engine child, or both at once, in the midst of a forced chat."""
+    chatter = Chatter(path, seed, model=str(model))
+    chatter.wait(random.Random(seed).random() * 0.5)
+    child = chatter.child
+    assert not is_gone(child)
+    match seed % 3:
+        case 0:
+            chatter.kill()
+        case 1:
+            os.kill(child, signal.SIGKILL)
+            # The chat goes on by itself: with a child of its own making, and more that is kept.
+            chatter.wait_for("CHILD", count=2)
+            kept = len(chatter.said("KEPT"))
+            chatter.wait_for("KEPT", count=kept + 3)
+            chatter.kill()
+        case _:
+            os.kill(child, signal.SIGKILL)
+            chatter.kill()
+    deadline = time.monotonic() + 10
+    for pid in {child, chatter.child}:
+        while not is_gone(pid):
+            assert time.monotonic() < deadline, "the engine child outlives its parent"
+            await asyncio.sleep(0.005)
+    await check(path, chatter.said("KEPT", "SENT"))
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("seed", range(ENGINE_SAMPLE))
+async def test_a_kill_of_the_engine_loses_nothing(tmp_path: Path, tiny_llama: Path, seed: int) -> None:
+    await kill_with_engine(tmp_path / "chats.db", seed, tiny_llama)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("seed", range(ENGINE_SAMPLE, ENGINE_ALL))
+async def test_many_kills_of_the_engine_lose_nothing(tmp_path: Path, tiny_llama: Path, seed: int) -> None:
+    await kill_with_engine(tmp_path / "chats.db", seed, tiny_llama)
 
 
 async def test_kills_one_after_the_other_on_the_same_store(tmp_path: Path) -> None:
