@@ -106,7 +106,7 @@ class FormatBinding:
                 return None
             from backend.chat.schema import schema_grammar
 
-            return Grammar(schema_grammar(config.json_schema).text)
+            return Grammar(schema_grammar(config.json_schema, strict=True).text)
         if config.json_schema is None and not request.tools:
             return None
         bound = self._template.reply_grammar(

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from backend.chat.adapt import envelopes
+from backend.chat.answer import AnswerCheck
 from backend.chat.call_rules import MAX_CALLS, CallRules, Offered
 from backend.chat.document import Document, SchemaError
 from backend.chat.format import ChatFormat
@@ -27,6 +28,8 @@ class ReplyGrammar:
 
     grammar: Grammar | None
     warnings: tuple[str, ...] = ()
+    answer_check: AnswerCheck | None = None
+    """What a complete answer must still pass; None where the grammar holds to its whole schema."""
 
 
 def tool_grammar(
@@ -75,7 +78,8 @@ def reply_grammar(
     generation can follow, and an end that is spelled in ordinary tokens would become text.
 
     A tool whose schema cannot be held to takes any object, with a warning. Raises ValueError for a
-    tool_choice that names no tool, and SchemaError for a `json_schema` that no value satisfies.
+    tool_choice that names no tool, and SchemaError for a `json_schema` that no value
+    satisfies, or that has a mistake: an unknown type, a reference to nothing, a pattern that is none.
     """
     offered = envelopes(tools)
     mode, offered = _chosen(offered, tool_choice)
@@ -89,13 +93,14 @@ def reply_grammar(
     reply = _Reply(chat_format, schemas, prime, allows_thought=allows_thought)
     warnings: list[str] = []
     answer = NEVER if json_schema is None else _answer(schemas, json_schema)
+    check = AnswerCheck(json_schema) if schemas.book.dropped else None
     if mode == "none":
-        return _finished(schemas, reply.bound(answer), warnings)
+        return replace(_finished(schemas, reply.bound(answer), warnings), answer_check=check)
     calls = CallRules(chat_format, schemas, _checked(offered, warnings), parallel=parallel_tool_calls)
     if mode == "required":
         return _finished(schemas, reply.bound(NEVER, calls), warnings)
     if json_schema is not None:
-        return _finished(schemas, reply.bound(answer, calls), warnings)
+        return replace(_finished(schemas, reply.bound(answer, calls), warnings), answer_check=check)
     if reply.mixed:
         return _finished(schemas, reply.mixed_parts(calls), warnings)
     entries = calls.entries(prime)
@@ -119,8 +124,10 @@ def _finished(
 
 
 def _answer(schemas: SchemaRules, json_schema: Mapping[str, Any] | bool) -> Node:
+    schemas.book.strict = True  # It is the caller's own, unlike the schemas of tools.
     answer = schemas.value(Document(json_schema), [json_schema], "#", "answer")
     schemas.finish()
+    schemas.book.strict = False
     if not schemas.book.rules.satisfiable(answer):
         raise SchemaError(schemas.impossible())
     return answer

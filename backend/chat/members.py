@@ -19,6 +19,7 @@ from backend.chat.validate import (
     least,
     listed_values,
     property_schemas,
+    short,
 )
 
 MAX_PROPERTIES = 1_000
@@ -138,7 +139,12 @@ class Members:
         for name in names:
             schemas = [schema for part in form for schema in property_schemas(part, name)]
             below = place.below("properties", name)
-            members.append(writer.member(writer.key(name, below), schemas, below))
+            key = writer.key(name, below)
+            if key == NEVER and name in required:
+                self.book.note(place, f"the name {short(name)} cannot be written")
+            elif key == NEVER:
+                self.book.drop(place, "properties", f"the name {short(name)} cannot be written")
+            members.append(writer.member(key, schemas, below))
         other = self._other_members(form, frozenset(names), place, writer)
         low, _ = self._member_bounds(form, place, len(names), len(required))
         needed = [name in required for name in names]

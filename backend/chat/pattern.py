@@ -21,6 +21,10 @@ class UnsupportedPattern(ValueError):
     """The pattern is malformed, outside the subset, or needs more states than we spend."""
 
 
+class MalformedPattern(UnsupportedPattern):
+    """The pattern is no regular expression in any dialect."""
+
+
 def parse(pattern: str) -> Tree:
     """The tree of a pattern. Raises UnsupportedPattern, which says what is not supported."""
     if len(pattern) > _MAX_PATTERN:
@@ -112,7 +116,7 @@ class _Parser:
     def parse(self) -> Tree:
         tree = self.alternatives()
         if self.at < len(self.pattern):
-            raise UnsupportedPattern("a closing parenthesis has no opening one")
+            raise MalformedPattern("a closing parenthesis has no opening one")
         return tree
 
     def peek(self, text: str) -> bool:
@@ -127,7 +131,7 @@ class _Parser:
 
     def next(self) -> str:
         if self.at >= len(self.pattern):
-            raise UnsupportedPattern("it ends too early")
+            raise MalformedPattern("it ends too early")
         self.at += 1
         return self.pattern[self.at - 1]
 
@@ -154,7 +158,7 @@ class _Parser:
         low, high = bounds
         self.take("?")
         if high is not None and low > high:
-            raise UnsupportedPattern(f"the repetition {{{low},{high}}} is impossible")
+            raise MalformedPattern(f"the repetition {{{low},{high}}} is impossible")
         if self.peek("+") or self.peek("*") or self.peek("?"):
             raise UnsupportedPattern("a quantifier follows a quantifier")
         return Tree("repeat", (item,), low=low, high=high)
@@ -195,7 +199,7 @@ class _Parser:
             case "\\":
                 return Tree("chars", ranges=self.escape(in_class=False))
             case "*" | "+" | "?":
-                raise UnsupportedPattern(f"'{char}' has nothing to repeat")
+                raise MalformedPattern(f"'{char}' has nothing to repeat")
             case _:
                 return Tree("chars", ranges=((ord(char), ord(char)),))
 
@@ -216,7 +220,7 @@ class _Parser:
             raise UnsupportedPattern("it has a group of an unknown kind")
         tree = self.alternatives()
         if not self.take(")"):
-            raise UnsupportedPattern("a parenthesis is not closed")
+            raise MalformedPattern("a parenthesis is not closed")
         return tree if kind is None else Tree(kind, (tree,))
 
     def char_class(self) -> Ranges:
@@ -230,7 +234,7 @@ class _Parser:
                 self.at += 1
                 high = self.class_item()
                 if len(low) != 1 or len(high) != 1 or low[0][0] > high[0][1]:
-                    raise UnsupportedPattern("a character class has a range out of order")
+                    raise MalformedPattern("a character class has a range out of order")
                 low = ((low[0][0], high[0][1]),)
             ranges.extend(low)
         return invert(ranges) if negated else merge(ranges)

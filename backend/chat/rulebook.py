@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from backend.chat import gbnf, numerals
-from backend.chat.document import Document
+from backend.chat.document import Document, SchemaError
 from backend.chat.format import KEY, TYPE
 from backend.chat.gbnf import NEVER, NOTHING, Node, Ref, Repeat, Rules, choice, optional, seq
 from backend.chat.notation import JSON, Notation, Quotes
@@ -64,6 +64,8 @@ class Rulebook:
     def __init__(self, rules: Rules | None = None, *, relaxed: bool = False) -> None:
         self.rules = rules or Rules()
         self.relaxed = relaxed
+        self.strict = False
+        """Whether a mistake in a schema is an error, and not passed over with a warning."""
         self.dropped: dict[Dropped, None] = {}
         self.notes: dict[str, None] = {}
         self._shared: dict[tuple[str, Notation], Ref] = {}
@@ -141,6 +143,13 @@ class Rulebook:
 
     def drop(self, place: Place, keyword: str, reason: str) -> None:
         self.dropped[Dropped(place.path, keyword, reason)] = None
+
+    def mistake(self, place: Place, keyword: str, reason: str) -> None:
+        """A keyword that no value makes sense of. SchemaError where the rules are strict."""
+        if self.strict:
+            what = reason if reason.startswith(f"'{keyword}'") else f"'{keyword}' {reason}"
+            raise SchemaError(f"The schema has a mistake at {place.path}: {what}. Correct the schema.")
+        self.drop(place, keyword, reason)
 
     def note(self, place: Place, reason: str) -> None:
         self.notes[f"{place.path}: no value is possible, because {reason}."] = None

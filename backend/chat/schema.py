@@ -6,23 +6,26 @@ never takes the others with it.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
 from typing import Any
 
-from backend.chat import gbnf, numerals
-from backend.chat.document import Document, Form, SchemaError, too_large
+from backend.chat import gbnf, numerals, pattern
+from backend.chat.document import Document, Form, Forms, SchemaError, too_large
 from backend.chat.gbnf import NEVER, NOTHING, Node, Ref, Rules, choice, optional, seq
 from backend.chat.members import MAX_PROPERTIES, Members, Writer, narrows, only
 from backend.chat.notation import JSON, Notation, Tags
+from backend.chat.pattern import MalformedPattern, UnsupportedPattern
 from backend.chat.rulebook import KEY, Dropped, Place, Rulebook
 from backend.chat.strings import FORMATS, Texts
 from backend.chat.validate import (
     Schema,
     array_items,
+    as_object,
     count,
     fits_all,
     identity,
@@ -58,6 +61,8 @@ _EXPECTED: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("pattern", "format"), (str,)),
     "items": (dict, bool, list),
 }
+_ENDLESS = "#: every value would have to hold another one of its own kind, or a text that is no UTF-8."
+_UNWRITABLE = "JSON has no infinite numbers, and UTF-8 no halves of surrogate pairs"
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 
 
@@ -76,16 +81,18 @@ class SchemaGrammar:
         return (*map(str, self.dropped), *self.notes)
 
 
-def schema_grammar(schema: Schema, *, relaxed: bool = False) -> SchemaGrammar:
+def schema_grammar(schema: Schema, *, relaxed: bool = False, strict: bool = False) -> SchemaGrammar:
     """The grammar of the JSON values that satisfy `schema`, in rules below `root`.
 
     Object members come in the order of the schema. Where a schema leaves `additionalProperties`
     or `items` unsaid beside named properties or `prefixItems`, no others are written. With
     `relaxed`, keywords that contradict each other are dropped and reported; without, and where
     that is not enough, a schema that no value satisfies raises SchemaError (a ValueError), as does
-    one that is too large, too deep or no schema.
+    one that is too large, too deep or no schema. `strict` raises it too for an unknown type, a
+    reference to nothing and a pattern that is no regular expression, which else are dropped.
     """
     compiler = SchemaRules(relaxed=relaxed)
+    compiler.book.strict = strict
     root = compiler.book.rules.reserve("root")
     compiler.book.rules.define(root, compiler.value(Document(schema), [schema], "#", "root"))
     compiler.finish()
@@ -137,9 +144,7 @@ class SchemaRules:
         """The members of an object that satisfies the whole document, without brackets around; the
         values are written in `notation`."""
         place = self.place(document, path, name, Notation(nested=notation))
-        expanded = document.forms([document.root])
-        for keyword, reason in expanded.dropped:
-            self.book.drop(place, keyword, reason)
+        expanded = self._forms([document.root], place)
         options: list[Node] = []
         for form in expanded.forms:
             self._report(form, place)
@@ -165,7 +170,7 @@ class SchemaRules:
 
     def impossible(self) -> str:
         """Why no value satisfies what was compiled."""
-        reason = next(iter(self.book.notes), "#: every value would have to hold another one of its own kind.")
+        reason = next(iter(self.book.notes), _ENDLESS)
         return f"The schema cannot be satisfied by any value. {reason}"
 
     # ---- one value -------------------------------------------------------------------------
@@ -181,9 +186,7 @@ class SchemaRules:
         return self._known[key]
 
     def _node(self, ref: Ref, schemas: Sequence[Schema], place: Place) -> Node:
-        expanded = place.document.forms(schemas)
-        for keyword, reason in expanded.dropped:
-            self.book.drop(place, keyword, reason)
+        expanded = self._forms(schemas, place)
         if not expanded.forms:
             self.book.note(place, expanded.why)
         # Each form is a rule, and no form is a reference to another choice: so llama.cpp's search
@@ -200,6 +203,13 @@ class SchemaRules:
                 self._known[key] = self.book.rules.reserve(place.name)
                 options.append(self.book.rules.define(self._known[key], self._form(form, place)))
         return choice(options)
+
+    def _forms(self, schemas: Sequence[Schema], place: Place) -> Forms:
+        expanded = place.document.forms(schemas)
+        for keyword, reason in expanded.dropped:
+            report = self.book.mistake if keyword == "$ref" else self.book.drop
+            report(place, keyword, reason)
+        return expanded
 
     def _form(self, form: Form, place: Place) -> Node:
         place.document.spend(len(form))
@@ -267,10 +277,24 @@ class SchemaRules:
                 if keyword in part and count(part, keyword) is None:
                     self.book.drop(place, keyword, f"{short(part[keyword])} is not a count")
             if "type" in part and type_names(part) is None:
-                self.book.drop(place, "type", f"{short(part['type'])} names no JSON type")
+                self.book.mistake(place, "type", f"{short(part['type'])} names no JSON type")
+            self._check_patterns(part, place)
             for keyword in _TYPE_OF_KEYWORD["number"].split():
                 if keyword in part and not is_number(part[keyword]) and not isinstance(part[keyword], bool):
                     self.book.drop(place, keyword, f"{short(part[keyword])} is not a number")
+
+    def _check_patterns(self, part: Mapping[str, Any], place: Place) -> None:
+        named = [("patternProperties", name) for name in as_object(part.get("patternProperties"))]
+        for keyword, text in (("pattern", part.get("pattern")), *named):
+            if not isinstance(text, str):
+                continue
+            try:
+                pattern.parse(text)
+            except MalformedPattern as err:
+                if self.book.strict:
+                    self.book.mistake(place, keyword, f"{short(text)} is no regular expression: {err}")
+            except UnsupportedPattern:
+                pass  # Where its texts are compiled it is dropped, alone.
 
     # ---- enum and const --------------------------------------------------------------------
 
@@ -291,7 +315,13 @@ class SchemaRules:
             if any(map(narrows, form)):
                 return NEVER
             return None if self.book.contradiction(place, keyword, reason) else NEVER
-        written = [self._literal(value, place.notation) for value in fitting]
+        writable = [value for value in fitting if _is_writable(value)]
+        if not writable:
+            self.book.note(place, f"no value of '{keyword}' can be written: {_UNWRITABLE}")
+            return NEVER
+        if len(writable) < len(fitting):
+            self.book.drop(place, keyword, f"some of its values cannot be written: {_UNWRITABLE}")
+        written = [self._literal(value, place.notation) for value in writable]
         if NEVER in written:
             self.book.drop(place, keyword, "some of its values cannot be written")
         texts = [item.text for node in written for item in _options(node) if isinstance(item, gbnf.Text)]
@@ -434,6 +464,14 @@ class SchemaRules:
         more = self.book.repeat(seq(ws, one), max(low - 1, 0), most, place, "Items")
         filled = seq(one, *more)
         return filled if low else choice((NOTHING, filled))
+
+
+def _is_writable(value: Any) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError:
+        return False
+    return True
 
 
 def _options(node: Node) -> tuple[Node, ...]:

@@ -45,7 +45,9 @@ class UnresolvableRef(ValueError):
 
 def resolve(reference: object, root: Schema) -> Schema:
     """The schema that a `$ref` such as `#/$defs/Node` or `#anchor` points to."""
-    if not isinstance(reference, str) or not reference.startswith("#"):
+    if not isinstance(reference, str):
+        raise UnresolvableRef(f"'$ref' {short(reference)} is no text")
+    if not reference.startswith("#"):
         raise UnresolvableRef(f"'$ref' {short(reference)} points out of the schema")
     pointer = reference[1:]
     if pointer and not pointer.startswith("/"):
@@ -223,6 +225,9 @@ class _Check:
             fitting = sum(self.fits(value, branch, depth) for branch in branches)
             if fitting != 1:
                 yield f"{at or 'the value'} fits {fitting or 'none'} of the forms of which it must fit one"
+        if is_schema(condition := schema.get("if")):
+            branch = schema.get("then" if self.fits(value, condition, depth) else "else", True)
+            yield from self.check(value, branch, at, depth)
         if is_schema(excluded := schema.get("not")) and self.fits(value, excluded, depth):
             yield f"{at or 'the value'} has a form that is ruled out"
 
@@ -255,6 +260,9 @@ class _Check:
                     yield from self.check(item, part, _below(at, name), depth)
             if is_schema(names := schema.get("propertyNames")):
                 yield from self.check(name, names, f"the name {short(name)}", depth)
+        for name, needed in as_object(schema.get("dependentSchemas")).items():
+            if name in value:
+                yield from self.check(value, needed, at, depth)
         for name, needed in as_object(schema.get("dependentRequired")).items():
             for other in as_list(needed):
                 if name in value and other not in value:

@@ -435,6 +435,32 @@ def test_an_impossible_answer_is_an_error() -> None:
         tool_grammar(HERMES, TOOLS, json_schema={"type": "integer", "minimum": 5, "maximum": 3})
 
 
+@pytest.mark.parametrize(
+    "schema", [{"type": "strnig"}, {"$ref": "#/nope"}, {"type": "string", "pattern": "["}]
+)
+def test_a_mistake_is_an_error_in_an_answers_schema_and_a_warning_in_a_tools(schema: Any) -> None:
+    for tools in ([], TOOLS):
+        with pytest.raises(SchemaError, match="has a mistake at #: "):
+            reply_grammar(HERMES, tools, json_schema=schema)
+    tool = {"name": "odd", "parameters": {"type": "object", "properties": {"p": schema}}}
+    found = reply_grammar(HERMES, [tool], json_schema={"type": "integer"})
+    assert found.grammar
+    assert any("odd#/properties/p" in warning for warning in found.warnings)
+
+
+def test_what_the_grammar_leaves_open_is_checked_on_the_answer() -> None:
+    schema = {"type": "integer", "multipleOf": 3}
+    for tools in ([], TOOLS):
+        check = reply_grammar(HERMES, tools, json_schema=schema).answer_check
+        assert check
+        assert check.violations("6") == ()
+        assert check.violations("7") == ("the number must be a multiple of 3, not 7",)
+        assert check.violations("7 and") == ("the answer is not valid JSON",)
+    odd = [{"name": "odd", "parameters": {"type": "object", "properties": {"p": schema}}}]
+    assert reply_grammar(HERMES, odd, json_schema=CITY).answer_check is None
+    assert reply_grammar(HERMES, odd).answer_check is None
+
+
 # ---- bad schemas ---------------------------------------------------------------------------
 
 

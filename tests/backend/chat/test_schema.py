@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 from typing import Any
 
@@ -537,6 +538,16 @@ def test_keywords_that_no_rule_expresses_are_named_and_checked_afterwards() -> N
     assert violations({"l": []}, schema) == ["the value has a form that is ruled out"]
 
 
+def test_conditions_are_checked_afterwards() -> None:
+    schema = {"if": {"minimum": 10}, "then": {"multipleOf": 10}, "else": {"multipleOf": 2}}
+    assert violations(20, schema) == violations(4, schema) == []
+    assert violations(15, schema) == ["the number must be a multiple of 10, not 15"]
+    assert violations(3, schema) == ["the number must be a multiple of 2, not 3"]
+    dependent = {"dependentSchemas": {"a": {"required": ["b"]}}}
+    assert violations({"c": 1}, dependent) == []
+    assert violations({"a": 1}, dependent) == ["b is missing"]
+
+
 @pytest.mark.parametrize(
     ("schema", "keyword"),
     [
@@ -556,6 +567,47 @@ def test_malformed_keywords_are_dropped_and_named(schema: dict[str, Any], keywor
     assert [(item.path, item.keyword) for item in compiled.dropped] == [("#/properties/p", keyword)]
     assert f"'{keyword}'" in compiled.warnings[0]
     violations({"p": "x"}, {"type": "object", "properties": {"p": schema}})
+
+
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        ({"type": "strnig"}, "'type' \"strnig\" names no JSON type"),
+        ({"type": ["string", "strnig"]}, "names no JSON type"),
+        ({"$ref": "#/nope"}, "'$ref' \"#/nope\" points to nothing"),
+        ({"$ref": "https://example.org/x.json"}, "points out of the schema"),
+        ({"$ref": 5}, "'$ref' 5 is no text"),
+        ({"type": "string", "pattern": "["}, "'pattern' \"[\" is no regular expression: it ends too early"),
+        ({"type": "string", "pattern": "a)"}, "is no regular expression"),
+        ({"patternProperties": {"(": {}}}, "'patternProperties' \"(\" is no regular expression"),
+    ],
+)
+def test_a_strict_schema_takes_no_mistake(schema: Any, told: str) -> None:
+    whole = {"type": "object", "properties": {"p": schema}}
+    with pytest.raises(SchemaError, match=re.escape(f"#/properties/p: {told}" if told[0] == "'" else told)):
+        schema_grammar(whole, strict=True)
+    assert schema_grammar(whole).dropped
+
+
+@pytest.mark.parametrize(
+    "schema", [{"type": "string", "pattern": r"(a)\1"}, {"properties": {"type": {"$ref": "#"}}}, {"not": {}}]
+)
+def test_what_a_grammar_cannot_say_is_no_mistake(schema: Any) -> None:
+    assert schema_grammar(schema, strict=True).text
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), "\ud800", {"a": [float("-inf")]}])
+def test_a_value_that_cannot_be_written_is_named_as_the_reason(value: Any) -> None:
+    with pytest.raises(SchemaError, match="no value of 'const' can be written: JSON has no infinite numbers"):
+        schema_grammar({"const": value})
+
+
+def test_a_name_that_cannot_be_written_is_told() -> None:
+    schema = {"type": "object", "properties": {"\ud800": {}, "b": {"type": "null"}}}
+    assert dropped(schema) == [("#", "properties")]
+    assert accepts(schema, '{"b": null}')
+    with pytest.raises(SchemaError, match=r"the name .* cannot be written"):
+        schema_grammar({**schema, "required": ["\ud800"]})
 
 
 # ---- impossible and hostile ----------------------------------------------------------------
