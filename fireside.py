@@ -105,6 +105,7 @@ _EXPORTS = {
         "ToolCallPiece",
     ),
     "tools": ("ToolContext", "tool"),
+    "tools.schema": ("tool_definition",),
 }
 _MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names}
 __all__ = ["main", *sorted(_MODULE_OF)]  # pyright: ignore[reportUnsupportedDunderAll]
