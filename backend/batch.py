@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from backend.chat_engine import Request
 from backend.pipeline import Pipeline
 from backend.reply import Delivery, Failed
-from backend.types import ChatOutcome
+from backend.types import BackendError, ChatOutcome
 
 
 class Batch:
@@ -51,8 +51,15 @@ class Batch:
             if isinstance(last, ChatOutcome):
                 self._outcomes[index] = last
             elif isinstance(last, Failed):
-                self._error = last.error
+                self._error = _of_prompt(last.error, index, len(self._requests))
             else:
                 return
             self._running -= 1
             self._changed.notify()
+
+
+def _of_prompt(error: Exception, index: int, count: int) -> Exception:
+    """The error with the number of its prompt in front of the text; type and numbers stay."""
+    if count > 1 and isinstance(error, BackendError):
+        error.args = (f"Prompt {index + 1} of {count}: {error}",)
+    return error

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from backend.reply import Failed, Ids
+from backend.request_checks import check_content, check_stream, check_tools
 from backend.stream import Stream
 from backend.turns import Turn, TurnQueue
 from backend.types import (
@@ -90,15 +91,16 @@ class ChatSession:
         ):
             if value < least:
                 raise ValueError(f"{name} must be at least {least}, not {value}")
-        self._check_tools(model, tools)
+        self._tools = self._usable(model, tools)
         self.messages: list[dict[str, Any]] = []
         """The live history; it may be edited between turns."""
+        if system is not None and not isinstance(system, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"system must be text, not {type(system).__name__}")
         if system:
             self.messages.append({"role": "system", "content": system})
         self._model = model
         self._engine = EngineHandle(model)
         self._budget = default_budget
-        self._tools = tuple(tools or ())
         card = model.card
         self._card = replace(
             card, model_id=model_id or card.model_id, max_active=max_active, max_queued=max_queued
@@ -162,6 +164,9 @@ class ChatSession:
         Raises ValueError, ContextOverflowError, QueueFullError, EngineError.
         """
         self._refuse_media(images, audio, videos)
+        if content is None:  # pyright: ignore[reportUnnecessaryComparison]
+            raise ValueError("send needs something to say, not None; respond() goes on without a new turn")
+        check_content(content, "what is sent")
         user = {"role": "user", "content": content}
         return self._turn([user], stream, GenerationConfig.of(config, **overrides), tools)
 
@@ -192,7 +197,8 @@ class ChatSession:
         self._refuse_media(images, audio, videos)
         settings = GenerationConfig.of(config, **overrides)
         offered = self._offered(tools)
-        request = self._model.chat_request(list(messages), self._budgeted(settings), offered)
+        check_stream(stream)
+        request = self._model.chat_request(messages, self._budgeted(settings), offered)
         turn = Turn(lambda: request, keeps_history=False, commit=lambda _: None, on_outcome=self._remember)
         return self._enqueue(turn, stream)
 
@@ -203,7 +209,7 @@ class ChatSession:
 
     def reset(self, *, keep_system: bool = True) -> None:
         """Forget the conversation, but not the system turn unless told (83)."""
-        kept = [turn for turn in self.messages if keep_system and turn["role"] == "system"]
+        kept = [turn for turn in self.messages if keep_system and turn.get("role") == "system"]
         self.messages[:] = kept[:1]
         self._prior = None
         self._calls = ()
@@ -229,6 +235,7 @@ class ChatSession:
         config: GenerationConfig,
         tools: Sequence[Tool] | None,
     ) -> Any:
+        check_stream(stream)
         offered = self._offered(tools)
         settings = self._budgeted(config)
         # Checked here, so that what cannot be asked raises before anything is queued.
@@ -320,16 +327,16 @@ class ChatSession:
         self._calls = outcome.tool_calls
 
     def _offered(self, tools: Sequence[Tool] | None) -> tuple[Tool, ...]:
-        offered = self._tools if tools is None else tuple(tools)
-        self._check_tools(self._model, offered)
-        return offered
+        return self._tools if tools is None else self._usable(self._model, tools)
 
     @staticmethod
-    def _check_tools(model: GenerativeModel, tools: Sequence[Tool] | None) -> None:
-        if tools and not model.supports_tools:
+    def _usable(model: GenerativeModel, tools: Sequence[Tool] | None) -> tuple[Tool, ...]:
+        offered = check_tools(tools)
+        if offered and not model.supports_tools:
             raise ValueError(
                 f"{model.card.model_id} has no tool-call format, so tools cannot be offered to it"
             )
+        return offered
 
     def _budgeted(self, config: GenerationConfig) -> GenerationConfig:
         return config.over(GenerationConfig(max_new_tokens=self._budget))

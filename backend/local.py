@@ -11,6 +11,7 @@ from typing import Any
 from backend.chat_engine import Count, EngineStats, LoadSpec, Progress, Rendered, Request, Tool
 from backend.model import GenerativeModel, load
 from backend.reply import Delivery, Failed, Ids
+from backend.request_checks import check_messages, check_tools
 from backend.types import ChatCard, ChatOutcome, EngineError, GenerationConfig, Message, Piece
 
 
@@ -104,6 +105,9 @@ class InProcessEngine:
     async def render(self, request: Request) -> Rendered:
         """The prompt of a request, as text and tokens, whatever its length."""
         model = self._loaded()
+        if request.messages is not None:
+            check_messages(request.messages)
+        check_tools(request.tools)
         config = model.handle.resolve(request.config)
         prompt = await asyncio.to_thread(model.pipeline.prompts.measure, request, config)
         return Rendered(prompt.text, tuple(prompt.tokens))

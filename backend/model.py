@@ -15,6 +15,7 @@ from backend.model_facts import Config, ModelFacts
 from backend.pipeline import Pipeline
 from backend.prompt import PromptBuilder
 from backend.reply import Failed, Ids
+from backend.request_checks import check_messages, check_prompt, check_stream, check_tools
 from backend.stream import Inbox, Stream
 from backend.types import (
     ChatOutcome,
@@ -53,6 +54,8 @@ def load(
     """
     if mmproj is not None:
         raise ValueError("mmproj: this version reads no pictures or sound; load the model without it")
+    if source is not None and not isinstance(source, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"source must be a path or the name of a model, not {type(source).__name__}")
     model = GenerativeModel(open_model(source, check_options(options), progress))
     if assistant_model is not None:
         try:
@@ -150,6 +153,10 @@ class GenerativeModel(ModelFacts):
         """
         if isinstance(prompts, str):
             raise ValueError("generate_batch takes a list of prompts; generate takes a single one")
+        if not isinstance(prompts, Sequence) or isinstance(prompts, bytes):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"prompt must be text or a list of texts, not {type(prompts).__name__}")
+        for index, prompt in enumerate(prompts):
+            check_prompt(prompt, f"prompts[{index}]")
         if max_active is not None and max_active < 1:
             raise ValueError(f"max_active must be at least 1, not {max_active}")
         settings = GenerationConfig.of(config, **overrides)
@@ -184,6 +191,7 @@ class GenerativeModel(ModelFacts):
         `stream="events"` (59 to 65). Closing it early only stops the delivery.
         """
         self._refuse_media(images, audio, videos)
+        check_stream(stream, ("text", "events"))
         request = self._request(prompt, messages, GenerationConfig.of(config, **overrides), raw=raw)
         inbox = Inbox(on_outcome=self._remember)
         self._running().start(request, inbox.put, ids=not decode, show_specials=not skip_special_tokens)
@@ -209,6 +217,7 @@ class GenerativeModel(ModelFacts):
         `stream="events"` of typed pieces ending in the ChatOutcome. Closing it cancels the reply.
         """
         self._refuse_media(images, audio, videos)
+        check_stream(stream)
         request = self.chat_request(messages, GenerationConfig.of(config, **overrides), tools)
         if not stream:
             return self._outcome(request).text
@@ -237,8 +246,8 @@ class GenerativeModel(ModelFacts):
     ) -> Request:
         """A checked request for a reply to a conversation. Raises ValueError."""
         config = config.over(GenerationConfig(max_new_tokens=DEFAULT_NEW_TOKENS))
-        copies = tuple(dict(turn) for turn in messages)
-        request = Request(messages=copies, tools=tuple(tools or ()), config=config, prior=prior)
+        copies = tuple(dict(turn) for turn in check_messages(messages))
+        request = Request(messages=copies, tools=check_tools(tools), config=config, prior=prior)
         self.check(request)
         return request
 
@@ -265,7 +274,9 @@ class GenerativeModel(ModelFacts):
                 f"{self._handle.info.path.name} has no chat template; conversation_text() works without one"
             )
         request = Request(
-            messages=messages, tools=tuple(tools or ()), add_generation_prompt=add_generation_prompt
+            messages=check_messages(messages),
+            tools=check_tools(tools),
+            add_generation_prompt=add_generation_prompt,
         )
         resolved = self._handle.resolve(GenerationConfig.of(config, **overrides))
         return "".join(self._prompts.parts(request, messages, resolved))
@@ -273,11 +284,8 @@ class GenerativeModel(ModelFacts):
     def conversation_text(self, messages: Sequence[Message]) -> str:
         """A conversation as the text it is evaluated as, with or without a template (40, 41)."""
         self._check_open()
-        return "".join(
-            self._prompts.parts(
-                Request(messages=messages), messages, self._handle.resolve(GenerationConfig())
-            )
-        )
+        request = Request(messages=check_messages(messages))
+        return "".join(self._prompts.parts(request, messages, self._handle.resolve(GenerationConfig())))
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """One vector of length 1 per text. ValueError where the model makes no embeddings."""
@@ -383,7 +391,8 @@ class GenerativeModel(ModelFacts):
             raise ValueError("give either a prompt or messages, not both and not neither")
         if messages is not None:
             return self.chat_request(messages, config)
-        if prompt is not None and self.has_chat_template and not raw:
+        prompt = check_prompt(prompt)
+        if self.has_chat_template and not raw:
             return self.chat_request([{"role": "user", "content": prompt}], config)
         config = config.over(GenerationConfig(max_new_tokens=DEFAULT_NEW_TOKENS))
         request = Request(text=prompt, config=config)

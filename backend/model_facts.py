@@ -10,6 +10,7 @@ from typing import Any
 from backend.chat import ChatTemplate
 from backend.chat_engine import Request
 from backend.handle import MOST_SLOTS, ModelHandle
+from backend.request_checks import check_messages, check_prompt, check_tools
 from backend.tokenizer import Tokenizer
 from backend.types import (
     ChatCard,
@@ -155,8 +156,11 @@ class ModelFacts:
             raise ValueError(f"{self._handle.info.path.name} is an embedding model and writes no text")
         if (request.messages is None) == (request.text is None):
             raise ValueError("a request holds either messages or text")
-        if request.messages is not None and not request.messages:
+        if request.messages is None:
+            check_prompt(request.text, "text")
+        elif not check_messages(request.messages):
             raise ValueError("messages is empty: there is nothing to answer")
+        check_tools(request.tools)
         if request.tools and not self.supports_tools:
             raise ValueError(
                 f"{self.card.model_id} has no tool-call format, so tools cannot be offered to it "
