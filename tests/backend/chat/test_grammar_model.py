@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -96,6 +97,26 @@ def check(model: Any, seed: int) -> None:
         assert call.error is None, (schema, call.raw_arguments)
         assert call.name == "record"
         assert violations(call.arguments, schema) == []
+
+
+@pytest.mark.model
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer"},
+        {"enum": ["yes", "no"]},
+        {"type": "array", "items": {"type": "null"}, "maxItems": 3},
+    ],
+)
+def test_an_answer_ends_with_its_value(model: Any, schema: dict[str, Any]) -> None:
+    for seed in range(3):
+        text = model.chat(
+            [{"role": "user", "content": "hi"}], json_schema=schema, seed=seed, max_new_tokens=200
+        )
+        assert model.report.finish == "stop"
+        assert text == text.strip()
+        assert violations(json.loads(text), schema) == []
 
 
 @pytest.mark.model
