@@ -12,6 +12,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from backend.chat_engine import Request
+from backend.engine.constrained import compiled
 from backend.engine.engine import Engine
 from backend.engine.request import Ended, EngineRequest
 from backend.engine.scheduler import Outputs
@@ -124,6 +125,7 @@ class Pipeline:
         forced = request.forced
         if isinstance(forced, str):
             forced = self.handle.tokenizer.encode_rest([forced])
+        grammar = binding.grammar(request, config, prompt)
         return EngineRequest(
             tokens=prompt.tokens,
             config=config,
@@ -134,7 +136,8 @@ class Pipeline:
             stop=config.stop or (),
             role_stops=binding.role_stops if chats else (),
             forced=None if forced is None else tuple(forced),
-            grammar=binding.grammar(request, config, prompt),
+            grammar=grammar,
+            compiled=compiled(self.handle.model, grammar) if grammar else None,
             thought=binding.thought(request, prompt),
             thought_budget=binding.thought_budget(config),
             shown_specials=binding.shown_specials if chats else frozenset(),

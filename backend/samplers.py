@@ -81,6 +81,10 @@ class GrammarSampler:
             C.llama_sampler_free(self.handle)
             self.handle = None
 
+    def __del__(self) -> None:
+        if hasattr(self, "handle"):
+            self.close()
+
 
 class Candidates:
     """A `llama_token_data_array` over numpy memory, for the draws that a grammar looks into."""

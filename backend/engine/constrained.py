@@ -31,8 +31,8 @@ class ConstrainedSampler(Sampler):
         self._model = model
         self._grammar = request.grammar
         self._candidates = Candidates(model.n_vocab)
-        # Compiled at once even where it sleeps: one that llama.cpp refuses fails here, alone.
-        self._compiled = GrammarSampler(model, self._grammar.text, root_rule=self._grammar.root)
+        # Compiled before it wakes: one that llama.cpp refuses fails here, alone.
+        self._compiled = request.compiled or compiled(model, self._grammar)
         self._bound = None if self._grammar.lazy else self._compiled.clone()
         self._watch = _Watch(model, request.grammar, request.thought)
         super().__init__(model, request.config, seed, max_seq)
@@ -109,7 +109,6 @@ class ConstrainedSampler(Sampler):
 
     def close(self) -> None:
         super().close()
-        self._compiled.close()
         if self._bound:
             self._bound.close()
             self._bound = None
@@ -183,3 +182,8 @@ def exact_tokens(model: Model, text: bytes) -> list[int] | None:
         if tokens:
             return tokens
     return None
+
+
+def compiled(model: Model, grammar: Grammar) -> GrammarSampler:
+    """A grammar as llama.cpp reads it. GrammarError where it refuses."""
+    return GrammarSampler(model, grammar.text, root_rule=grammar.root)

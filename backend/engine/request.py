@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass, field
 
 from backend.engine.thought import ThoughtBudget, ThoughtMarks
+from backend.samplers import GrammarSampler
 from backend.types import Finish, GenerationConfig, Grammar, Priority, TokenLogprob
 
 _ids = itertools.count(1)
@@ -41,6 +42,8 @@ class EngineRequest:
     prefix: tuple[int, ...] = ()
     """Ids the reply begins with; it goes on by sampling."""
     grammar: Grammar | None = None
+    compiled: GrammarSampler | None = None
+    """The grammar as llama.cpp reads it: compiled off the engine's thread, where it could take a second."""
     thought: ThoughtMarks | None = None
     thought_budget: ThoughtBudget | None = None
     shown_specials: frozenset[int] | None = frozenset()
