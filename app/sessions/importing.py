@@ -156,7 +156,8 @@ def _header(data: Json) -> ImportedSession:
     agent: Json = {"name": DEFAULT_AGENT}
     if isinstance(data.get("agent"), dict):
         with contextlib.suppress(FiresideError):
-            agent = {**agent_from_wire(data["agent"]).to_wire(), "tools": []}
+            # What another machine loaded and called is no choice that was made on this one.
+            agent = {**agent_from_wire(data["agent"]).to_wire(), "tools": [], "model": None}
     return ImportedSession(
         title=_text(data.get("title")),
         created_at=_time(data.get("created_at")),

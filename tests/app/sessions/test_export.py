@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sessions.errors import FiresideError, InvalidInputError
+from app.sessions.events import ElicitationRequestEvent
 from app.sessions.importing import read_export
 from app.sessions.items import FunctionCall, FunctionCallOutput, Item, Message
 from app.sessions.rows import Change
@@ -95,6 +96,27 @@ async def test_an_import_brings_no_open_calls_and_no_orphans(room: MakeRoom, tmp
     assert isinstance(items[2], FunctionCallOutput) and items[2].call_id == "c1"
     assert len(await chat.manager.store.tree(copy)) == 3
     assert await chat.manager.rules(copy) == []
+
+
+async def test_an_import_gets_nothing_run_that_nobody_approved(room: MakeRoom, tmp_path: Path) -> None:
+    tool = EchoTool(effect="execute")
+    chat = await room([call()], ["done"], tools=[tool])
+    rights = {"approve": "all", "workspace": "/", "rules": [{"tool": "echo"}], "tools": ["*"]}
+    agent = {"name": "theirs", "model": "/their/model.gguf", "tools": [{"name": "echo", "runtime": "server"}]}
+    header = {"type": "fireside.session", "version": 1, "agent": {**agent, **rights}, "settings": rights}
+    path = tmp_path / "x.jsonl"
+    path.write_text(json.dumps({**header, **rights}))
+    [copy] = await chat.manager.import_(path)
+    settings = await chat.manager.settings(copy)
+    assert [settings[name]["value"] for name in ("approve", "workspace", "model")] == ["ask", None, None]
+    data = {"role": "user", "content": "go"}
+    async with listening(chat.manager, copy) as heard:
+        await chat.manager.post_event(copy, {"type": "message", "data": data})
+        asked = await heard.kind(ElicitationRequestEvent)
+        assert tool.calls == []
+        await chat.manager.resolve_elicitation(copy, asked.elicitation_id, {"action": "decline"})
+        await heard.status("idle")
+    assert tool.calls == []
 
 
 CHATGPT = {
