@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 from pathlib import Path
 
 import pytest
 
 from app import cli, paths, questions, tool_commands
+from tests.app.process import start
 
 Cap = pytest.CaptureFixture[str]
 
@@ -177,3 +180,19 @@ def test_a_project_without_tools_has_nothing_to_trust(space: Path, capfd: Cap) -
     assert cli.main(["tools", "trust"]) == 2
     assert "no tools of its own" in capfd.readouterr().err
     assert cli.main(["tools", "trust", "nowhere"]) == 2
+
+
+def test_a_person_answers_at_the_terminal(space: Path, capfd: Cap) -> None:
+    put_tool(space / ".fireside" / "tools" / "theirs.py", "theirs", prologue="# \x1b[2J")
+    for answer, code in ((b"no\n", 5), (b"y\n", 0)):
+        ours, theirs = pty.openpty()
+        with start("tools", "trust", cwd=space, stdin=theirs, stderr=theirs) as process:
+            os.close(theirs)
+            shown = b""
+            while b"[y/N]" not in shown:
+                shown += os.read(ours, 4096)
+            assert b"+def theirs" in shown and b"\x1b" not in shown
+            os.write(ours, answer)
+            assert process.wait() == code
+        os.close(ours)
+        assert trusted_now(capfd) == (code == 0)
