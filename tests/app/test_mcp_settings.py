@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -12,7 +13,15 @@ from app import cli, paths
 from app.config import resolve
 from app.kinds import SettingError
 from app.mcp_settings import servers
+from app.sessions.items import FunctionCallOutput
+from app.sessions.manager import SessionManager
+from app.sessions.store import Store
+from app.tool_choice import choose
+from backend.scripted import ScriptedEngine
+from backend.types import ToolCall
 from tests.app.process import fireside
+from tests.app.sessions.conftest import Room
+from tools.mcp_connection import McpConnection
 from tools.mcp_servers import McpServerConfig
 
 Cap = pytest.CaptureFixture[str]
@@ -30,6 +39,19 @@ def add(a: int, b: int) -> str:
 
 open("pid", "w").write(str(os.getpid()))
 server.run("stdio")
+"""
+
+WAIT = """
+@server.tool()
+async def wait() -> str:
+    import asyncio, pathlib, sys
+    folder = pathlib.Path(sys.argv[1])
+    try:
+        (folder / "began").touch()
+        await asyncio.sleep(60)
+    finally:
+        (folder / "ended").touch()
+    return "waited"
 """
 
 
@@ -136,3 +158,45 @@ def test_the_package_is_imported_only_for_a_configured_server() -> None:
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.splitlines()[-1] == "[]"
+
+
+async def test_a_chat_uses_a_servers_tool_as_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("mcp")
+    write_demo(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    made, warnings = choose(["demo_*"], None)
+    assert warnings == []
+    engine = ScriptedEngine([[ToolCall("c1", "demo_add", {"a": 2, "b": 3})], ["five"]])
+    async with SessionManager(
+        engine=engine, store=Store(None), tools=made, approve="read", workspace=tmp_path
+    ) as manager:
+        room = Room(manager, engine, (await manager.create()).id)
+        items = await room.say()
+    assert [item.output for item in items if isinstance(item, FunctionCallOutput)] == ["5"]
+
+
+async def test_a_cancelled_call_ends_at_the_server_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("mcp")
+    monkeypatch.chdir(tmp_path)
+    slow = SERVER.replace('open("pid"', WAIT + '\nopen("pid"')
+    (tmp_path / "server.py").write_text(slow)
+    connection = McpConnection(
+        [McpServerConfig("demo", (sys.executable, str(tmp_path / "server.py"), str(tmp_path)))]
+    )
+    try:
+        wait = next(tool for tool in connection.tools if tool.name == "demo_wait")
+        call = asyncio.create_task(wait.function({}))
+        while not (tmp_path / "began").exists():
+            await asyncio.sleep(0.005)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        while not (tmp_path / "ended").exists():
+            await asyncio.sleep(0.005)
+    finally:
+        connection.close()
+    assert connection.warnings == ()
