@@ -8,29 +8,27 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
 from typing import Any
 
-from backend.chat import gbnf, numerals, pattern
+from backend.chat import gbnf, numerals
 from backend.chat.document import Document, Form, Forms, SchemaError, too_large
 from backend.chat.gbnf import NEVER, NOTHING, Node, Ref, Rules, choice, optional, seq
+from backend.chat.keywords import TYPE_OF_KEYWORD, report
 from backend.chat.members import MAX_PROPERTIES, Members, Writer, narrows, only
 from backend.chat.notation import JSON, Notation, Tags
-from backend.chat.pattern import MalformedPattern, UnsupportedPattern
 from backend.chat.rulebook import KEY, Dropped, Place, Rulebook
 from backend.chat.strings import FORMATS, Texts
 from backend.chat.validate import (
     Schema,
     array_items,
-    as_object,
     count,
     fits_all,
     identity,
     is_list,
-    is_number,
     is_object,
     least,
     limits,
@@ -43,27 +41,8 @@ from backend.chat.validate import (
 _MAX_RULES = 10_000
 _MAX_CHOICES = 5_000
 
-_UNENFORCED = (
-    "not if then else contains minContains maxContains uniqueItems multipleOf dependentRequired "
-    "dependentSchemas dependencies unevaluatedItems unevaluatedProperties $dynamicRef $recursiveRef"
-).split()
-_TYPE_OF_KEYWORD = {
-    "object": "properties patternProperties additionalProperties required propertyNames minProperties "
-    "maxProperties",
-    "array": "items prefixItems additionalItems minItems maxItems uniqueItems contains",
-    "string": "pattern format minLength maxLength",
-    "number": "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf",
-}
-_EXPECTED: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("properties", "patternProperties"), (dict,)),
-    **dict.fromkeys(("required", "enum", "prefixItems", "allOf", "anyOf", "oneOf"), (list,)),
-    **dict.fromkeys(("additionalProperties", "propertyNames"), (dict, bool)),
-    **dict.fromkeys(("pattern", "format"), (str,)),
-    "items": (dict, bool, list),
-}
 _ENDLESS = "#: every value would have to hold another one of its own kind, or a text that is no UTF-8."
 _UNWRITABLE = "JSON has no infinite numbers, and UTF-8 no halves of surrogate pairs"
-_COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +126,7 @@ class SchemaRules:
         expanded = self._forms([document.root], place)
         options: list[Node] = []
         for form in expanded.forms:
-            self._report(form, place)
+            report(form, place, self.book)
             if "object" in (self._types((*form, only(("object",))), place) or ()):
                 some, may_be_empty = self.members.sequence(form, place, writer, separator)
                 options.append(optional(some) if may_be_empty else some)
@@ -207,13 +186,13 @@ class SchemaRules:
     def _forms(self, schemas: Sequence[Schema], place: Place) -> Forms:
         expanded = place.document.forms(schemas)
         for keyword, reason in expanded.dropped:
-            report = self.book.mistake if keyword == "$ref" else self.book.drop
-            report(place, keyword, reason)
+            tell = self.book.mistake if keyword == "$ref" else self.book.drop
+            tell(place, keyword, reason)
         return expanded
 
     def _form(self, form: Form, place: Place) -> Node:
         place.document.spend(len(form))
-        self._report(form, place)
+        report(form, place, self.book)
         if any("enum" in part or "const" in part for part in form):
             chosen = self._choices(form, place)
             if chosen is not None:
@@ -260,41 +239,10 @@ class SchemaRules:
                 left = both
         if left is None:
             words = {word for part in form for word in part}
-            left = [name for name, group in _TYPE_OF_KEYWORD.items() if words & set(group.split())] or None
+            left = [name for name, group in TYPE_OF_KEYWORD.items() if words & set(group.split())] or None
         if left and "number" in left and "integer" in left:
             left.remove("integer")
         return left
-
-    def _report(self, form: Form, place: Place) -> None:
-        for part in form:
-            for keyword in _UNENFORCED:
-                if keyword in part and not (keyword == "unevaluatedProperties" and part[keyword] is False):
-                    self.book.drop(place, keyword, "no grammar rule expresses it")
-            for keyword, expected in _EXPECTED.items():
-                if keyword in part and not isinstance(part[keyword], expected):
-                    self.book.drop(place, keyword, f"{short(part[keyword])} is malformed")
-            for keyword in _COUNTS:
-                if keyword in part and count(part, keyword) is None:
-                    self.book.drop(place, keyword, f"{short(part[keyword])} is not a count")
-            if "type" in part and type_names(part) is None:
-                self.book.mistake(place, "type", f"{short(part['type'])} names no JSON type")
-            self._check_patterns(part, place)
-            for keyword in _TYPE_OF_KEYWORD["number"].split():
-                if keyword in part and not is_number(part[keyword]) and not isinstance(part[keyword], bool):
-                    self.book.drop(place, keyword, f"{short(part[keyword])} is not a number")
-
-    def _check_patterns(self, part: Mapping[str, Any], place: Place) -> None:
-        named = [("patternProperties", name) for name in as_object(part.get("patternProperties"))]
-        for keyword, text in (("pattern", part.get("pattern")), *named):
-            if not isinstance(text, str):
-                continue
-            try:
-                pattern.parse(text)
-            except MalformedPattern as err:
-                if self.book.strict:
-                    self.book.mistake(place, keyword, f"{short(text)} is no regular expression: {err}")
-            except UnsupportedPattern:
-                pass  # Where its texts are compiled it is dropped, alone.
 
     # ---- enum and const --------------------------------------------------------------------
 

@@ -579,6 +579,7 @@ def test_malformed_keywords_are_dropped_and_named(schema: dict[str, Any], keywor
         ({"$ref": 5}, "'$ref' 5 is no text"),
         ({"type": "string", "pattern": "["}, "'pattern' \"[\" is no regular expression: it ends too early"),
         ({"type": "string", "pattern": "a)"}, "is no regular expression"),
+        ({"type": "string", "pattern": 5}, "'pattern' 5 is malformed"),
         ({"patternProperties": {"(": {}}}, "'patternProperties' \"(\" is no regular expression"),
     ],
 )

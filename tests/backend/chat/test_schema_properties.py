@@ -231,11 +231,17 @@ def test_every_text_of_the_grammar_is_valid(document: tuple[Any, Any], source: r
             assert violations(value, schema) == []
 
 
+def holds_odd_blanks(value: Any) -> bool:
+    """Whether a text holds a blank that only one of Python and ECMAScript takes for one."""
+    return re.search(r"\\u(001[c-f]|0085|feff)", json.dumps(value)) is not None
+
+
 @relaxed
 @given(documents())
 def test_a_valid_value_is_accepted_however_it_is_spaced(document: tuple[Any, Any]) -> None:
     schema, value = document
     assume(valid(value, schema))
+    assume(not holds_odd_blanks(value))
     compiled = schema_grammar(schema)
     assume(not compiled.dropped)
     grammar = Grammar.parse(compiled.text)
@@ -248,8 +254,7 @@ def test_a_valid_value_is_accepted_however_it_is_spaced(document: tuple[Any, Any
 def test_the_check_agrees_with_the_oracle(document: tuple[Any, Any], other: Any) -> None:
     schema, value = document
     assume('"format"' not in json.dumps(schema))  # The oracle takes formats for annotations.
-    # What Python's \s takes for a blank and ECMAScript's does not, or the other way round.
-    assume(not re.search(r"\\u(001[c-f]|0085|feff)", json.dumps([value, other])))
+    assume(not holds_odd_blanks([value, other]))
     for candidate in (value, other, [value], {"a": value}):
         assert (violations(candidate, schema) == []) == valid(candidate, schema), candidate
 
