@@ -170,7 +170,8 @@ async def _set_for_now(
     manager: SessionManager, session_id: str, job: oneshot.OneShot, tools: Sequence[Any]
 ) -> AsyncGenerator[None]:
     """The settings of this call, in force within; a chat keeps its own for the next one."""
-    before = {name: entry["value"] for name, entry in (await manager.settings(session_id)).items()}
+    origins = await manager.settings(session_id)
+    before = {name: entry["value"] for name, entry in origins.items()}
     wanted: dict[str, Any] = {}
     settings, choice = job.settings, job.chat
     generation = settings.generation().as_dict()
@@ -196,8 +197,10 @@ async def _set_for_now(
     try:
         yield
     finally:
+        # What the chat had of its own comes back; the rest follows its defaults again.
+        own = {name: before[name] for name in wanted if origins[name]["origin"] == "session"}
         with contextlib.suppress(FiresideError):
-            await manager.configure(session_id, **{name: before[name] for name in wanted})
+            await manager.configure(session_id, **own, reset=[name for name in wanted if name not in own])
 
 
 async def _show_prompt(
