@@ -10,13 +10,13 @@ import json
 import keyword
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from app.config import Settings, Value, full_name, parse, resolve
-from app.kinds import SettingError
+from app.kinds import SettingError, quote
+from app.text_or_file import grammar_text, schema_text, template_text
 
 Given = dict[str, Any]
 """The flags a person gave, by parameter name."""
@@ -76,7 +76,13 @@ CHAT: tuple[Flag, ...] = (
         "generation.json_schema",
         "FILE|JSON",
     ),
-    Flag(("--grammar",), str, "GBNF grammar the reply matches: a file.", "generation.grammar", "FILE"),
+    Flag(
+        ("--grammar",),
+        str,
+        "GBNF grammar the reply matches: a file or GBNF.",
+        "generation.grammar",
+        "FILE|GBNF",
+    ),
     _knob("threads", int, "CPU threads.", "load.threads"),
     _knob("slots", int, "Replies that can decode at the same time.", "load.slots"),
     _knob("kv-type", str, "Type of the KV cache, such as q8_0.", "load.kv_cache_type"),
@@ -130,7 +136,7 @@ def settings_of(given: Mapping[str, Any]) -> Settings:
     for assignment in given.get("set", ()):
         name, equals, text = assignment.partition("=")
         if not equals:
-            raise SettingError(f"--set takes KEY=VALUE, not {assignment!r}.")
+            raise SettingError(f"--set takes KEY=VALUE, not {quote(assignment)}.")
         key = full_name(name)
         values[key] = Value(parse(key, text), "--set")
     for flag in CHAT:
@@ -142,12 +148,11 @@ def settings_of(given: Mapping[str, Any]) -> Settings:
 def _value(flag: Flag, value: Any) -> Any:
     match flag.name:
         case "schema":
-            text = value if value.lstrip().startswith("{") else _file(value)
-            return parse("generation.json_schema", text)
+            return parse("generation.json_schema", schema_text(value))
         case "grammar":
-            return _file(value)
+            return grammar_text(value)
         case "chat_template":
-            return value if "{" in value else _file(value)
+            return template_text(value)
         case "stop":
             return tuple(value)
         case "lora":
@@ -156,10 +161,3 @@ def _value(flag: Flag, value: Any) -> Any:
             return parse(str(flag.setting), value)
         case _:
             return value
-
-
-def _file(name: str) -> str:
-    try:
-        return Path(name).read_text(encoding="utf-8", errors="replace")
-    except OSError as err:
-        raise SettingError(f"{name} cannot be read: {err.strerror}.") from err

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.flags import settings_of
 from app.kinds import SettingError
 from app.text_or_file import LIMIT_BYTES, grammar_text, schema_text, template_text
 
@@ -72,3 +73,29 @@ def test_any_value_is_a_text_or_a_setting_error(read: Reader, value: str) -> Non
         assert isinstance(read(f"/nonexistent/{value}"), str)
     except SettingError as err:
         assert len(str(err)) < 400
+
+
+def test_flags_take_the_text_itself() -> None:
+    assert settings_of({"grammar": 'root ::= "yes"'}).get("generation.grammar") == 'root ::= "yes"'
+    assert settings_of({"chat_template": "{{ x }}"}).get("load.chat_template") == "{{ x }}"
+
+
+@pytest.mark.parametrize(
+    ("given_flag", "message"),
+    [
+        ({"schema": "false"}, "--schema .* must be a JSON schema: an object, not False"),
+        ({"schema": "[]"}, "--schema .* must be a JSON schema: an object"),
+        ({"schema": ""}, "--schema is empty"),
+        ({"chat_template": ""}, "--chat-template is empty"),
+        ({"grammar": "/dev/zero"}, "--grammar: '/dev/zero' cannot be read"),
+    ],
+)
+def test_a_flag_that_cannot_be_used_is_named(given_flag: dict[str, str], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        settings_of(given_flag)
+
+
+def test_a_long_assignment_is_not_echoed_whole() -> None:
+    with pytest.raises(SettingError) as caught:
+        settings_of({"set": ["x" * 100_000]})
+    assert len(str(caught.value)) < 300
