@@ -129,7 +129,7 @@ class FormatBinding:
             return Grammar(grammar)
         closer = template.thought_end.strip()
         quoted = closer.replace("\\", "\\\\").replace('"', '\\"')
-        wrapped = f'thought-then-answer ::= "{quoted}" [ \\t\\n]* root\n{grammar}'
+        wrapped = f'thought-then-answer ::= "{quoted}" [ \\t\\n]{{0,4}} root\n{grammar}'
         return Grammar(wrapped, lazy=True, triggers=(closer,), root="thought-then-answer")
 
     def thought(self, request: Request, prompt: Prompt) -> ThoughtMarks | None:
