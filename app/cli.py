@@ -244,6 +244,15 @@ def config_set(key: str, value: str) -> None:
     print(f"{name} is set in {file}")
 
 
+@config.command("unset")
+def config_unset(key: str) -> None:
+    """Take KEY out of the settings file; its comments stay."""
+    from app.config import forget
+
+    name, file = forget(key)
+    print(f"{name} is no longer set in {file}")
+
+
 @config.command("path")
 def config_path() -> None:
     """Print the path of the settings file."""

@@ -99,3 +99,11 @@ def test_flags_before_a_command_reach_it(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("app.repl.run", run)
     assert cli.main(["-m", "a.gguf", "--seed", "1", "repl", "--seed", "2", "--plain"]) == 0
     assert seen == [("a.gguf", 2, True)]
+
+
+def test_a_setting_can_be_taken_back(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["config", "set", "temperature", "0.3"]) == 0
+    assert cli.main(["config", "unset", "temperature"]) == 0
+    capsys.readouterr()
+    assert cli.main(["config", "show", "--json"]) == 0
+    assert "generation.temperature" not in json.loads(capsys.readouterr().out)
