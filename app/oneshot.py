@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 Format = Literal["text", "json", "jsonl"]
 MOST_SLOTS = 8
+TEMPLATE_TOKENS = 4096
+"""More than any chat template adds to a conversation."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,10 @@ def run(job: OneShot) -> ExitCode:
                 from app import oneshot_session
 
                 return oneshot_session.run(job, asked, sink, answer)
-            with loaded(job.settings, interruption, slots=min(job.replies, MOST_SLOTS)) as model:
+            slots = min(job.replies, MOST_SLOTS)
+            with loaded(job.settings, interruption, slots=slots, most_cells=_cells(job, asked)) as model:
+                if not job.dry_run:
+                    model.open()  # Beside what comes next: learning the chat template takes 40 ms.
                 answer.model = model.card.model_id
                 if job.dry_run:
                     return _show_prompt(model, job, asked)
@@ -124,6 +129,18 @@ def source_of(settings: Settings) -> str | None:
     return None if named is None or named.origin == "FIRESIDE_MODEL" else named.value
 
 
+def _cells(job: OneShot, asked: str) -> int | None:
+    """Tokens that this prompt and its reply can take at most: none is shorter than a byte.
+
+    A context is cleared when it is built, so a short answer comes sooner from a small one.
+    """
+    most_new = job.settings.generation().max_new_tokens
+    if most_new is None or job.dry_run:
+        return None
+    words = (asked, job.settings.get("system") or "")
+    return sum(len(text.encode("utf-8", "replace")) for text in words) + most_new + TEMPLATE_TOKENS
+
+
 def _listen(model: GenerativeModel, request: Request, sink: Sink, answer: Answer) -> None:
     with closing(model.answer(request)) as pieces:
         for piece in pieces:
@@ -141,12 +158,17 @@ def _keep(job: OneShot, asked: str, answer: Answer) -> None:
 
 
 @contextmanager
-def loaded(settings: Settings, interruption: Interruption, *, slots: int) -> Generator[GenerativeModel]:
-    """The model of `settings`, loaded with its progress on a terminal, closed at the end."""
+def loaded(
+    settings: Settings, interruption: Interruption, *, slots: int, most_cells: int | None = None
+) -> Generator[GenerativeModel]:
+    """The model of `settings`, loaded with its progress on a terminal, closed at the end.
+
+    `most_cells` is what its context will hold at most, in tokens, where that is known.
+    """
     from backend import load
 
     source = source_of(settings)
-    options: dict[str, Any] = {"slots": slots, **settings.load_options()}
+    options: dict[str, Any] = {"slots": slots, "most_cells": most_cells, **settings.load_options()}
     with interruption.noted(), LoadProgress(lambda: interruption.pending is None) as progress:
         if assistant := options.get("assistant_model"):
             options["assistant_model"] = load(assistant, progress=progress)

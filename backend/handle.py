@@ -306,15 +306,21 @@ def open_model(
     source: str | os.PathLike[str] | None,
     options: LoadOptions,
     progress: Callable[[float], bool] | None = None,
+    *,
+    most_cells: int | None = None,
 ) -> ModelHandle:
-    """Find, check, plan and load a model. Every failure is a ModelLoadError with a remedy."""
+    """Find, check, plan and load a model. Every failure is a ModelLoadError with a remedy.
+
+    `most_cells`: tokens that one sequence will take at most, where the caller knows.
+    """
     _log_to_file()
     info = check_file(find_model(source))
     gpus = tuple(device for device in native.devices() if device.kind in ("gpu", "igpu"))
     memory = _Memory(gpus)
     notes: list[str] = []
     while True:
-        plan = make_plan(info, options.demand(options.asked_slots), *memory.now())
+        demand = replace(options.demand(options.asked_slots), most_cells=most_cells)
+        plan = make_plan(info, demand, *memory.now())
         model = _load_weights(info, plan, options, progress)
         if model is not None and not (plan.is_tight and _context_fails(model, plan, options)):
             break

@@ -38,6 +38,7 @@ def load(
     assistant_model: GenerativeModel | None = None,
     mmproj: str | os.PathLike[str] | None = None,
     progress: Callable[[float], bool] | None = None,
+    most_cells: int | None = None,
     **options: Any,
 ) -> GenerativeModel:
     """Load a GGUF model.
@@ -48,7 +49,9 @@ def load(
     partition for each slot, "continuous" one cache for many short sequences, where a batched
     reply may differ from the one alone at a near tie), kv_cache_type, flash_attn ("auto", True,
     False), compute_dtype, chat_template (text), threads, main_gpu, tensor_split, mmap, mlock,
-    slots, tool_call_format, lora ((path, scale) pairs). `progress(fraction)` cancels by returning False.
+    slots, tool_call_format, lora ((path, scale) pairs). `progress(fraction)`
+    cancels by returning False. `most_cells`: tokens of prompt and reply that will be used at most,
+    where that is known: a smaller context is built sooner.
 
     Raises ModelLoadError with `.cause` and `.remedy`, and ValueError for an impossible option.
     """
@@ -56,7 +59,7 @@ def load(
         raise ValueError("mmproj: this version reads no pictures or sound; load the model without it")
     if source is not None and not isinstance(source, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"source must be a path or the name of a model, not {type(source).__name__}")
-    model = GenerativeModel(open_model(source, check_options(options), progress))
+    model = GenerativeModel(open_model(source, check_options(options), progress, most_cells=most_cells))
     if assistant_model is not None:
         try:
             model.set_assistant(assistant_model)

@@ -60,6 +60,8 @@ class Demand:
     slots: int = 1
     max_seq: int | None = None
     """Cells of one sequence, in tokens."""
+    most_cells: int | None = None
+    """What one sequence will take at most, where that is known and nobody asked for more."""
     kv_type: str | None = None
     flash_attn: bool | Literal["auto"] = "auto"
     n_gpu_layers: int | Literal["auto"] = "auto"
@@ -263,6 +265,8 @@ class _Planner:
         # An encoder reads a text in one pass, and its scratch grows with the square of it.
         most = _EMBEDDING_CELLS if self._info.is_embedding else self._info.n_ctx_train
         asked = min(self._info.n_ctx_train, most)
+        if self._demand.most_cells:
+            asked = min(asked, max(_padded(self._demand.most_cells), _LEAST_CELLS))
         return asked, min(asked, _AUTO_CELLS)
 
     def _largest(

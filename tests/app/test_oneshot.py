@@ -65,6 +65,7 @@ def test_flags_reach_the_load_and_the_generation(double: Double) -> None:
         "flash_attn": True,
         "threads": 3,
         "slots": 2,
+        "most_cells": len("hi") + 5 + oneshot.TEMPLATE_TOKENS,
     }
     assert double.configs[0].as_dict() == {
         "temperature": 0.0,

@@ -330,3 +330,11 @@ def test_every_plan_keeps_its_promises(
         assert plan.max_seq <= plan.n_ctx // (1 if unified else plan.slots)
         if plan.is_tight:
             assert plan.slots == 1
+
+
+def test_a_known_need_makes_a_smaller_context_and_never_a_larger_one(tiny_llama: Path) -> None:
+    info = read_gguf(tiny_llama)
+    whole = make_plan(info, Demand(), host(1 << 34))
+    assert make_plan(info, Demand(most_cells=300), host(1 << 34)).max_seq == 512
+    assert make_plan(info, Demand(most_cells=10**9), host(1 << 34)).max_seq == whole.max_seq
+    assert make_plan(info, Demand(max_seq=700, most_cells=300), host(1 << 34)).max_seq == 700
