@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from app import cli, stdin
+from app import cli, oneshot, stdin
 from backend.types import (
     ChatOutcome,
     ContextOverflowError,
