@@ -7,10 +7,12 @@ the exit code. What needs a session or tools is answered by `app.oneshot_session
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import os
 import sys
+import threading
 from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -98,6 +100,8 @@ def run(job: OneShot) -> ExitCode:
                 answer.model = model.card.model_id
                 if job.dry_run:
                     return _show_prompt(model, job, asked)
+                if job.is_kept:
+                    threading.Thread(target=_import_keep, name="fireside-import", daemon=True).start()
                 _listen(model, _request(model, job, asked), sink, answer)
                 code = verdict(job, answer)
                 # Text is on its way to whoever reads it; nothing is kept waiting but the other forms.
@@ -147,6 +151,12 @@ def _listen(model: GenerativeModel, request: Request, sink: Sink, answer: Answer
             if isinstance(piece, TextPiece | ReasoningPiece | ChatOutcome):
                 answer.replies[piece.reply].take(piece)
             sink.take(piece)
+
+
+def _import_keep() -> None:
+    """Import what saves the chat while the answer is written; a failure shows itself in `_keep`."""
+    with suppress(Exception):
+        importlib.import_module("app.keep")
 
 
 def _keep(job: OneShot, asked: str, answer: Answer) -> None:

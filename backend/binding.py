@@ -6,8 +6,8 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from backend.chat import ChatTemplate
 from backend.chat_engine import Request
 from backend.engine.gbnf import check_grammar
 from backend.engine.thought import ThoughtBudget, ThoughtMarks
@@ -16,6 +16,9 @@ from backend.prompt import Prompt
 from backend.reply import ReplyParser
 from backend.tokenizer import Tokenizer
 from backend.types import GenerationConfig, Grammar, TextPiece, ToolCall
+
+if TYPE_CHECKING:
+    from backend.chat import ChatTemplate
 
 logger = logging.getLogger("fireside")
 

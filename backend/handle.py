@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import math
 import os
 import threading
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from backend import native
 from backend.binding import FormatBinding
-from backend.chat import ChatTemplate
 from backend.engine.params import EngineParams
 from backend.engine.sampling import eog_tokens
 from backend.gguf import GGUFInfo, read_gguf
@@ -32,6 +32,7 @@ from backend.types import (
 )
 
 if TYPE_CHECKING:
+    from backend.chat import ChatTemplate
     from backend.chat_engine import Request
     from backend.pipeline import Pipeline
 
@@ -178,6 +179,8 @@ class ModelHandle:
         if not source:
             return None
         self._check_open()
+        from backend.chat import ChatTemplate
+
         return ChatTemplate(
             source,
             bos_token=self.model.token_text(self.model.bos),
@@ -318,6 +321,8 @@ def open_model(
     gpus = tuple(device for device in native.devices() if device.kind in ("gpu", "igpu"))
     memory = _Memory(gpus)
     notes: list[str] = []
+    # Native code reads the weights without the interpreter's lock: 70 ms for what comes after them.
+    threading.Thread(target=_import_ahead, name="fireside-import", daemon=True).start()
     while True:
         demand = replace(options.demand(options.asked_slots), most_cells=most_cells)
         plan = make_plan(info, demand, *memory.now())
@@ -334,6 +339,13 @@ def open_model(
     except BaseException:
         model.close()
         raise
+
+
+def _import_ahead() -> None:
+    """Import what the first request needs. A failure shows itself there."""
+    for name in ("backend.chat", "jinja2.sandbox", "backend.chat.sandbox", "backend.pipeline"):
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
 
 
 def plan_load(info: GGUFInfo, options: LoadOptions) -> Plan:

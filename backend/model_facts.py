@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from backend.chat import ChatTemplate
 from backend.chat_engine import Request
 from backend.handle import MOST_SLOTS, ModelHandle
 from backend.request_checks import check_messages, check_prompt, check_tools
@@ -20,6 +19,9 @@ from backend.types import (
     ReasoningMode,
     TemplateError,
 )
+
+if TYPE_CHECKING:
+    from backend.chat import ChatTemplate
 
 Config = GenerationConfig | Mapping[str, Any] | None
 

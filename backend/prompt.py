@@ -5,11 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from backend.chat import ChatTemplate, conversation_text
 from backend.chat_engine import Request
 from backend.tokenizer import Tokenizer
 from backend.types import ContextOverflowError, GenerationConfig, Message
+
+if TYPE_CHECKING:
+    from backend.chat import ChatTemplate
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,8 @@ class PromptBuilder:
         """The rendered prompt, cut where untrusted text could otherwise form a control token."""
         template = self._template()
         if template is None:
+            from backend.chat import conversation_text
+
             text = conversation_text(messages)
             opens = request.add_generation_prompt and not request.continue_reply
             return [text if opens else text.removesuffix("\nassistant:")]
