@@ -31,7 +31,7 @@ def test_every_generation_field_is_a_setting() -> None:
 
 
 def test_every_load_parameter_is_a_setting() -> None:
-    parameters = set(inspect.signature(backend.load).parameters) - {"source", "progress", "options"}
+    parameters = set(inspect.signature(backend.load).parameters) - {"source", "progress", "options", "most_cells"}
     parameters |= {field.name for field in dataclasses.fields(LoadOptions)}
     assert {key.removeprefix("load.") for key in KINDS if key.startswith("load.")} == parameters
 
