@@ -6,7 +6,7 @@ SMALLEST_CHUNK = 8
 LONGEST_STEP_S = 0.12
 """A step beside writers aims at this, so that one that takes longer than foreseen is still under 0.2 s,
 and a window of one second holds several."""
-REPAY = 2.6
+REPAY = 2.0
 """Time without prompt rows, per second of prompt work. One would be half in theory; measured, writers
 are slower between chunks, which push their weights and cells out of the caches."""
 
