@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import AsyncIterator, Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -108,22 +108,19 @@ class EngineHost:
                 yield pieces
         finally:
             if left and child.alive:
-                with contextlib.suppress(EngineError):
-                    child.send_soon({"op": "cancel", "request": request.id})
+                child.send_soon({"op": "cancel", "request": request.id})
             child.close_stream(request.id)
             self._running.discard(request.id)
             self._touch()
 
     def cancel(self, request_id: str) -> None:
         if self._child and request_id in self._running:
-            with contextlib.suppress(EngineError):
-                self._child.send_soon({"op": "cancel", "request": request_id})
+            self._child.send_soon({"op": "cancel", "request": request_id})
 
     def cancel_load(self) -> None:
         """End a load that runs; its caller gets a ModelLoadError with cause `cancelled`."""
         if self._child:
-            with contextlib.suppress(EngineError):
-                self._child.send_soon({"op": "cancel_load"})
+            self._child.send_soon({"op": "cancel_load"})
 
     async def count(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), config: GenerationConfig | None = None
@@ -328,13 +325,19 @@ class _ChildProcess:
 
     async def send(self, command: dict[str, Any]) -> None:
         """Write a command without holding up the event loop."""
-        line = wire.dumps(command)
-        await self._loop.run_in_executor(self._writer, self._write, line)
+        await asyncio.wrap_future(self._enqueue(command), loop=self._loop)
 
     def send_soon(self, command: dict[str, Any]) -> None:
-        """Write a command behind those that are being written."""
+        """Write a command behind those that are being written; a child that is gone needs none."""
         if self.alive:
-            self._writer.submit(self._write, wire.dumps(command))
+            with contextlib.suppress(EngineError):
+                self._enqueue(command)
+
+    def _enqueue(self, command: dict[str, Any]) -> Future[None]:
+        try:
+            return self._writer.submit(self._write, wire.dumps(command))
+        except RuntimeError as err:  # The reader saw the end, and the event loop has yet to hear of it.
+            raise EngineError("The engine process has ended.", remedy="Send the message again.") from err
 
     def open_stream(self, request_id: str) -> asyncio.Queue[dict[str, Any]]:
         """Where the pieces of a request will arrive."""

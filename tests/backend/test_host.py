@@ -92,12 +92,21 @@ async def test_an_abandoned_stream_frees_its_slot(host: EngineHost) -> None:
     assert (await collect(host, request()))[-1].finish == "length"  # type: ignore[union-attr]
 
 
+async def kill_while_it_answers(host: EngineHost, tokens: int = 480) -> None:
+    """End the child with its first pieces; more of them may be on their way."""
+    killed = None
+    async for _ in host.submit(request(tokens)):
+        if killed is None:
+            killed = host.pid
+            assert killed is not None
+            os.kill(killed, signal.SIGKILL)
+
+
 async def test_a_kill_costs_the_running_reply_and_nothing_else(host: EngineHost) -> None:
     first = host.pid
     assert first is not None
     with pytest.raises(EngineError, match="SIGKILL") as raised:
-        async for _ in host.submit(request(480)):
-            os.kill(first, signal.SIGKILL)
+        await kill_while_it_answers(host)
     assert "loaded anew" in raised.value.remedy
     assert (await collect(host, request()))[-1].finish == "length"  # type: ignore[union-attr]
     assert host.pid != first
@@ -106,8 +115,7 @@ async def test_a_kill_costs_the_running_reply_and_nothing_else(host: EngineHost)
 async def test_after_two_crashes_nothing_restarts_by_itself(host: EngineHost) -> None:
     for _ in range(2):
         with pytest.raises(EngineError, match="SIGKILL"):
-            async for _ in host.submit(request(480)):
-                os.kill(host.pid or 0, signal.SIGKILL)
+            await kill_while_it_answers(host)
     with pytest.raises(EngineError, match="crashed 2 times"):
         await collect(host, request())
     assert (await collect(host, request()))[-1].finish == "length"  # type: ignore[union-attr]

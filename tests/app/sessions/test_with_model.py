@@ -68,7 +68,7 @@ async def test_a_killed_engine_process_costs_one_reply(tiny_llama: Path, tmp_pat
     host = EngineHost()
     async with SessionManager(model=str(tiny_llama), engine=host, store=Store(tmp_path / "c.db")) as manager:
         chat = await manager.sessions_chat()
-        config = {"max_new_tokens": 200, "temperature": 0.0, "ignore_eos": True}
+        config = {"max_new_tokens": 450, "temperature": 0.0, "ignore_eos": True}
         await manager.configure(chat.session_id, config=config, overflow="error")
         killed = False
         with contextlib.suppress(FiresideError):
