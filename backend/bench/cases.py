@@ -135,7 +135,15 @@ def auto(bench: Bench) -> Iterator[Row]:
     if bench.default.n_gpu_layers:
         return
     name = "decode alone at 1,024 tokens, against llama.cpp's AUTO attention"
-    yield _written(bench, "auto", name, 1024, 1, {}, Target("at least", 1.8), {"flash_attn": None})
+    row = _written(bench, "auto", name, 1024, 1, {}, Target("at least", 1.8), {"flash_attn": None})
+    yield replace(row, note=row.note or attention_advice(row.ratio, flash=bool(bench.default.flash_attn)))
+
+
+def attention_advice(ratio: Estimate | None, *, flash: bool) -> str:
+    """What to set on a processor that decodes faster with flash attention; empty where it does not."""
+    if ratio is None or ratio.high >= 1 or flash:
+        return ""
+    return "flash attention is faster on this processor: `fireside config set load.flash_attn on` keeps it"
 
 
 def _written(

@@ -78,7 +78,7 @@ def why(bench: Bench) -> str:
         return "layers run on a GPU"
     if default.flash_attn:
         return "memory is short, and it needs less"
-    return "the layers run on the CPU, where it slows down long chats"
+    return "the layers run on the CPU, where it slows down long chats on most machines"
 
 
 def _on(flash: bool | None) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from backend import bench
 from backend.bench import Options
-from backend.bench.cases import CASES, Bench, Row
+from backend.bench.cases import CASES, Bench, Row, attention_advice
 from backend.bench.pairs import Estimate, Target
 from backend.bench.report import head, line
 from backend.bench.sides import LocalSide, RemoteSide, make_side
@@ -166,6 +166,16 @@ def test_a_line_shows_ratio_interval_verdict_and_repeats() -> None:
     assert text.startswith("decode alone")
     for part in ("101.5", "102.4", "0.991 [0.985 0.998]", "at least 0.98: reached", "3 repeated"):
         assert part in text
+
+
+@pytest.mark.parametrize(
+    ("high", "flash", "advised"), [(0.95, False, True), (1.1, False, False), (0.95, True, False)]
+)
+def test_the_other_attention_is_advised_only_where_it_is_surely_faster(
+    high: float, flash: bool, advised: bool
+) -> None:
+    advice = attention_advice(Estimate(0.9, 0.85, high, 10), flash=flash)
+    assert ("fireside config set load.flash_attn on" in advice) is advised
 
 
 def test_what_a_file_calls_itself_cannot_reach_the_terminal_as_it_is(tiny_llama: Path) -> None:
