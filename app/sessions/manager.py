@@ -301,6 +301,15 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
             await live.update(Change(fields={"settings": merged}))
             live.publish(SessionSettingsEvent(settings=live.settings.to_wire()))
 
+    async def tools(self, session_id: str) -> list[Json]:
+        """The tools there are: `name`, `description`, and whether the session offers each."""
+        settings, toolbox = (await self.live(session_id)).settings, self._services.toolbox
+        offered = toolbox.offered(settings.tools, settings.approve)
+        return [
+            {"name": name, "description": tool.description, "offered": name in offered}
+            for name, tool in toolbox.tools.items()
+        ]
+
     async def rules(self, session_id: str | None = None) -> list[Json]:
         """Saved permission rules: those for always, and a session's own."""
         return [rule.to_wire() for rule in await self.ledger.rules(session_id)]

@@ -98,6 +98,16 @@ class TreeOperations(Workplace):
             await live.branch_to(item_id, leaf)
             return leaf
 
+    async def rewind(self, session_id: str, item_id: str | None) -> None:
+        """End the active path at an item (None: before the first); what came after it stays a branch."""
+        live = await self.live(session_id)
+        async with live.writing():
+            live.refuse_if_busy()
+            path = await self.store.branch(live.record.leaf_id)
+            if item_id is not None and all(item.id != item_id for item in path):
+                raise not_found("message", item_id)
+            await live.branch_to(item_id, item_id)
+
     async def siblings(self, item_id: str) -> list[Json]:
         """The alternatives to an item, oldest first: `item_id`, `response_id`, `active`.
 

@@ -1,0 +1,110 @@
+"""The slash commands and palette entries of both faces, in one registry.
+
+A face shows `available`, completes by `complete`, and hands a typed line to `run_line`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from app.commands import chats, general, models, replies, tools
+from app.commands.face import Choice, Command, Completion, Face, FaceKind, Rows, Screen
+from app.commands.prompts import read_prompts
+from app.commands.shared import clean
+from app.exits import Failure, explain
+from app.kinds import SettingError
+from app.sessions.errors import FiresideError
+
+__all__ = [
+    "COMMANDS",
+    "Choice",
+    "Command",
+    "Completion",
+    "Face",
+    "FaceKind",
+    "Rows",
+    "Screen",
+    "available",
+    "complete",
+    "find",
+    "is_command",
+    "run",
+    "run_line",
+]
+
+COMMANDS: tuple[Command, ...] = (
+    *chats.COMMANDS,
+    *replies.COMMANDS,
+    *models.COMMANDS,
+    *tools.COMMANDS,
+    *general.COMMANDS,
+)
+LONGEST_NAME = 60
+
+
+def available(face: Face) -> list[Command]:
+    """The commands of a face, and one for each of the person's prompt files; read anew each time."""
+    taken = {name for command in COMMANDS for name in (command.name, *command.aliases)}
+    own = [prompt.command() for prompt in read_prompts() if prompt.name not in taken]
+    return [command for command in COMMANDS if face.kind in command.faces] + own
+
+
+def find(face: Face, name: str) -> Command | None:
+    """The command of a name or alias."""
+    return next((one for one in available(face) if name == one.name or name in one.aliases), None)
+
+
+def is_command(line: str) -> bool:
+    """Whether a line is a command: one slash and a name. Two slashes send text that begins with one."""
+    return line.startswith("/") and not line.startswith("//")
+
+
+async def run_line(face: Face, line: str) -> None:
+    """Run the command in `line`. What goes wrong is told in the face and raises nothing."""
+    name, _, rest = line.strip().removeprefix("/").partition(" ")
+    name, newline, more = name.partition("\n")
+    rest = f"{more} {rest}" if newline else rest
+    command = find(face, name)
+    if command is None:
+        names = [one.name for one in available(face)]
+        near = difflib.get_close_matches(name[:LONGEST_NAME], names, n=1)
+        hint = f"Did you mean /{near[0]}?" if near else "/help lists them."
+        said = clean(name)[:LONGEST_NAME]
+        face.say(
+            f"There is no command /{said}. {hint} Two slashes send text that begins with one.", error=True
+        )
+        return
+    await run(face, command, rest.strip())
+
+
+async def run(face: Face, command: Command, rest: str = "") -> None:
+    """Run a command. What goes wrong is told in the face and raises nothing."""
+    try:
+        await command.run(face, rest)
+    except (FiresideError, SettingError, Failure) as err:
+        face.say(clean(str(explain(err))), error=True)
+    except OSError as err:
+        face.say(clean(f"{err.filename or 'That'}: {err.strerror or err}."), error=True)
+
+
+async def complete(face: Face, line: str) -> Sequence[Completion]:
+    """What the line may become: names of commands, then the arguments of one."""
+    name, space, rest = line.removeprefix("/").partition(" ")
+    if not space:
+        return [
+            Completion(one.name, one.help)
+            for one in available(face)
+            if one.name.startswith(name) or any(alias.startswith(name) for alias in one.aliases if name)
+        ]
+    command = find(face, name)
+    if command is None or command.complete is None:
+        return []
+    try:
+        return [
+            Completion(clean(one.text), clean(one.detail))
+            for one in await command.complete(face, rest.lstrip())
+        ]
+    except (FiresideError, OSError):
+        return []
+    return [Completion(clean(one.text), clean(one.detail)) for one in found]

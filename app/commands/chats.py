@@ -1,0 +1,161 @@
+"""Commands about chats: begin, list, open, copy, name, find, write out, read in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from app.commands.face import Choice, Command, Completion, Face, words
+from app.commands.shared import choose, clean, cut, date
+from app.find_chat import find
+from app.sessions.library import ExportFormat
+from app.terminal import replace_surrogates
+
+LISTED = 200
+_FORMATS = {"jsonl": ".jsonl", "markdown": ".md", "html": ".html"}
+_BY_SUFFIX = {".jsonl": "jsonl", ".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html"}
+
+
+async def _new(face: Face, rest: str) -> None:
+    await face.new_session()
+    if rest:
+        await face.manager.rename(await face.session(), rest)
+
+
+async def _private(face: Face, rest: str) -> None:
+    await face.new_session(private=True)
+    face.say("A private chat: nothing of it reaches a disk. /export can save it once.")
+
+
+async def _chats(face: Face, rest: str) -> None:
+    if not rest and await face.screen("chats"):
+        return
+    await _resume(face, rest)
+
+
+async def _resume(face: Face, rest: str) -> None:
+    if rest:
+        await face.open_session((await find(face.manager, rest)).id)
+        return
+    listed = await face.manager.list(LISTED)
+    if not listed:
+        face.say("There is no chat yet. Your first message begins one.")
+        return
+    choices = [
+        Choice(one.id, one.title or "(no title)", f"{date(one.updated_at)}  {one.id.removeprefix('sess_')}")
+        for one in listed
+    ]
+    if (chosen := await choose(face, "Which chat?", choices)) is not None:
+        await face.open_session(chosen)
+
+
+async def _fork(face: Face, rest: str) -> None:
+    if face.session_id is None:
+        face.say("There is nothing to copy yet: this chat is empty.")
+        return
+    copy = await face.manager.fork(face.session_id, rest or None)
+    await face.open_session(copy)
+    face.say("You are in a copy of the chat; the first one stays as it was.")
+
+
+async def _rename(face: Face, rest: str) -> None:
+    title: str | None = rest
+    if not rest:
+        held = (await face.manager.get(await face.session(), include_items=False)).title
+        title = await face.ask("Title", clean(held or ""))
+    if title is None or not title.strip():
+        return
+    await face.manager.rename(await face.session(), title)
+    face.say(f"This chat is now called {cut(title)}.")
+
+
+async def _search(face: Face, rest: str) -> None:
+    if not rest:
+        if await face.screen("search"):
+            return
+        rest = await face.ask("Search for") or ""
+    if not rest.strip():
+        return
+    hits = await face.manager.search(rest)
+    if not hits:
+        face.say(f"No chat holds {cut(rest)}.")
+        return
+    choices = [
+        Choice(
+            str(hit["session_id"]),
+            f"{hit['role'] or str(hit['type']).replace('_', ' ')}: {hit['preview']}",
+            date(int(hit["created_at"])),
+        )
+        for hit in hits
+    ]
+    if (chosen := await choose(face, f"Found: {rest}", choices)) is not None:
+        await face.open_session(chosen)
+
+
+async def _export(face: Face, rest: str) -> None:
+    if face.session_id is None:
+        face.say("There is nothing to write out yet: this chat is empty.")
+        return
+    first, _, name = rest.partition(" ")
+    if first not in _FORMATS:
+        first, name = "", rest
+    format = first or _BY_SUFFIX.get(Path(name).suffix.lower(), "markdown")
+    if not name:
+        stem = face.session_id.removeprefix("sess_")[:12]
+        name = f"fireside-{stem}{_FORMATS[format]}"
+    chosen: ExportFormat = format  # pyright: ignore[reportAssignmentType]  # one of the keys above
+    text = await face.manager.export(face.session_id, chosen)
+    target = Path(name.strip()).expanduser().absolute()
+    if target.exists():
+        answer = await face.ask(f"{clean(str(target))} is there already. Write over it? (y/n)")
+        if (answer or "").strip().lower() not in ("y", "yes"):
+            face.say("Nothing was written.")
+            return
+    handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(handle, "w", encoding="utf-8") as file:
+        file.write(replace_surrogates(text))
+    face.say(f"The chat is in {clean(str(target))}.")
+
+
+async def _import(face: Face, rest: str) -> None:
+    name = rest or await face.ask("File") or ""
+    if not name.strip():
+        return
+    ids = await face.manager.import_(Path(name.strip()).expanduser())
+    if not ids:
+        face.say("There is no chat in that file.")
+    elif len(ids) == 1:
+        await face.open_session(ids[0])
+    else:
+        face.say(f"{len(ids)} chats were read; /chats lists them.")
+
+
+async def _complete_chats(face: Face, rest: str) -> Sequence[Completion]:
+    wanted = rest.lower()
+    return [
+        Completion(one.id.removeprefix("sess_"), cut(one.title or "(no title)", 60))
+        for one in await face.manager.list(LISTED)
+        if one.id.removeprefix("sess_").startswith(wanted) or (wanted and wanted in (one.title or "").lower())
+    ]
+
+
+COMMANDS = (
+    Command("new", "/new [TITLE]", "begin a new chat", _new, ("clear",), "ctrl+n"),
+    Command("chats", "/chats", "the chats there are; choose one to open it", _chats, ("list",), "f2"),
+    Command(
+        "resume", "/resume [ID]", "go on with another chat", _resume, ("open",), complete=_complete_chats
+    ),
+    Command("fork", "/fork [TITLE]", "go on in a copy of this chat", _fork),
+    Command("rename", "/rename TITLE", "give this chat a title", _rename, ("title",)),
+    Command("search", "/search WORDS", "find messages in all chats", _search, ("find",), "ctrl+f"),
+    Command(
+        "export",
+        "/export [jsonl|markdown|html] [FILE]",
+        "write this chat to a file",
+        _export,
+        complete=words("jsonl", "markdown", "html"),
+    ),
+    Command("import", "/import FILE", "read chats of Fireside, ChatGPT or llama.cpp", _import),
+    Command("private", "/private", "begin a chat of which nothing is kept", _private),
+)

@@ -1,0 +1,80 @@
+"""Commands about the program itself: help, theme, keys, logs, leaving."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from app import paths
+from app.commands.face import Choice, Command, Face, Rows
+from app.commands.shared import choose, clean, show
+
+LOG_LINES = 60
+LOG_BYTES = 1 << 18
+
+
+async def _help(face: Face, rest: str) -> None:
+    from app.commands import available, find
+
+    if rest:
+        command = find(face, rest.removeprefix("/"))
+        if command is None:
+            face.say(f"There is no command /{clean(rest)[:40]}. /help lists them.", error=True)
+            return
+        also = f"  also /{', /'.join(command.aliases)}" if command.aliases else ""
+        key = f"  key {command.key}" if command.key and face.kind == "tui" else ""
+        await show(face, command.usage, f"{command.help}{also}{key}")
+        return
+    if await face.screen("help"):
+        return
+    rows: Rows = [(command.usage, command.help) for command in available(face)]
+    notes: Rows = [
+        ("@FILE", "a file's name, completed"),
+        ("!COMMAND", "run a shell command; its output goes with the next message"),
+        ("//TEXT", "send text that begins with a slash"),
+    ]
+    await show(face, "Commands", [*rows, *notes])
+
+
+async def _theme(face: Face, rest: str) -> None:
+    name: str | None = rest
+    if not rest:
+        if await face.screen("theme"):
+            return
+        name = await choose(face, "Which theme?", [Choice(one, one) for one in face.themes()])
+    if name:
+        face.set_theme(name)
+        face.say(f"The theme is {clean(name)}.")
+
+
+async def _keys(face: Face, rest: str) -> None:
+    if not await face.screen("keys"):
+        await show(face, "Keys", face.keys())
+
+
+async def _logs(face: Face, rest: str) -> None:
+    """The end of the engine's log."""
+    if await face.screen("logs"):
+        return
+    file = paths.state_dir() / "engine.log"
+    try:
+        with open(file, "rb") as log:
+            log.seek(0, 2)
+            log.seek(max(0, log.tell() - LOG_BYTES))
+            lines = deque(log.read().decode("utf-8", "replace").splitlines(), LOG_LINES)
+    except FileNotFoundError:
+        face.say(f"There is no log yet; it will be {clean(str(file))}.")
+        return
+    await show(face, str(file), "\n".join(lines))
+
+
+async def _quit(face: Face, rest: str) -> None:
+    face.quit()
+
+
+COMMANDS = (
+    Command("help", "/help [COMMAND]", "what there is", _help, ("?",), "?"),
+    Command("theme", "/theme [NAME]", "choose the colours", _theme),
+    Command("keys", "/keys", "the keys and what they do", _keys),
+    Command("logs", "/logs", "the end of the engine's log", _logs),
+    Command("quit", "/quit", "leave", _quit, ("exit", "q"), "ctrl+d"),
+)

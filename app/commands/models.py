@@ -1,0 +1,261 @@
+"""Commands about the model and its settings: choose, instruct, think, sample, keep as a profile."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from app import paths
+from app.commands.face import Choice, Command, Completion, Face, words
+from app.commands.shared import change_generation, choose, clean, settings, show
+from app.config import KINDS, full_name, parse
+from app.kinds import CHOICES, SettingError
+
+_SESSION = ("overflow", "max_rounds", "workspace")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+async def _model(face: Face, rest: str) -> None:
+    if not rest:
+        if await face.screen("model"):
+            return
+        found = [entry for entry in await face.manager.models() if entry.kind != "broken"]
+        if not found:
+            face.say("No model was found. `fireside models pull USER/REPO` fetches one.", error=True)
+            return
+        choices = [
+            Choice(
+                str(entry.path), entry.name, f"{entry.quantization}  {entry.n_params / 1e6:,.0f} M parameters"
+            )
+            for entry in found
+        ]
+        chosen = await choose(face, "Which model?", choices)
+        if chosen is None:
+            return
+        rest = chosen
+    await face.load_model(rest, {})
+    if face.session_id is not None and (await settings(face))["model"]["origin"] == "session":
+        await face.manager.set_model_override(face.session_id, rest)
+
+
+async def _complete_models(face: Face, rest: str) -> Sequence[Completion]:
+    wanted = rest.lower()
+    return [
+        Completion(entry.name, clean(entry.quantization))
+        for entry in await face.manager.models()
+        if entry.kind != "broken" and wanted in entry.name.lower()
+    ]
+
+
+async def _system(face: Face, rest: str) -> None:
+    session_id = await face.session()
+    held: str | None = (await settings(face))["system"]["value"]
+    match rest:
+        case "":
+            await show(face, "System prompt", held or "There is none. /system TEXT sets one.")
+            return
+        case "edit":
+            text = await face.edit_text(held or "")
+            if text is None:
+                return
+        case _:
+            text = rest
+    if rest == "none" or not text.strip():
+        await face.manager.configure(session_id, reset=["system"])
+        face.say("The system prompt was taken back.")
+        return
+    await face.manager.configure(session_id, system=text.rstrip("\n"))
+    face.say("The system prompt holds from the next message on.")
+
+
+async def _think(face: Face, rest: str) -> None:
+    match rest:
+        case "on" | "off":
+            await change_generation(face, enable_thinking=rest == "on")
+            face.say("The model thinks first." if rest == "on" else "The model answers without thinking.")
+        case "auto":
+            await change_generation(face, enable_thinking=None)
+            face.say("The model thinks as it is used to.")
+        case "":
+            value = (await settings(face))["config"]["value"].get("enable_thinking")
+            state = {True: "on", False: "off", None: "auto"}[value]
+            face.say(f"Thinking is {state}. /think on, off or auto changes it.")
+        case _:
+            face.say("/think takes on, off or auto.", error=True)
+
+
+async def _effort(face: Face, rest: str) -> None:
+    session_id = await face.session()
+    if not rest:
+        level = (await settings(face))["reasoning_effort"]["value"]
+        face.say(
+            f"The effort is {level or 'not set'}. /effort takes {', '.join(CHOICES['effort'])}, or auto."
+        )
+        return
+    await face.manager.set_reasoning_effort(session_id, None if rest == "auto" else rest)
+    face.say("The effort was taken back." if rest == "auto" else f"The effort is {clean(rest)}.")
+
+
+async def _set(face: Face, rest: str) -> None:
+    """Set one setting of this chat, or of the model's load."""
+    name, _, text = rest.replace("=", " ", 1).partition(" ")
+    if not name:
+        await _params(face, "")
+        return
+    if name in _SESSION:
+        await _set_session(face, name, text.strip())
+        return
+    key = full_name(name)
+    table, _, leaf = key.rpartition(".")
+    if not text.strip():
+        await _tell(face, key)
+        return
+    value = parse(key, text.strip())
+    match table:
+        case "generation":
+            await change_generation(face, **{leaf: value})
+            face.say(f"{leaf} = {clean(_written(value))}, from the next message on.")
+        case "load":
+            await face.load_model(face.settings.get("model"), {leaf: value})
+        case _:
+            face.say(f"{key} has a command or flag of its own; /help shows them.", error=True)
+
+
+async def _tell(face: Face, key: str) -> None:
+    leaf = key.rpartition(".")[2]
+    if key.startswith("generation."):
+        value = (await settings(face))["config"]["value"].get(leaf)
+    else:
+        value = face.settings.get(key)
+    face.say(f"{leaf} is not set." if value is None else f"{leaf} = {clean(_written(value))}")
+
+
+async def _set_session(face: Face, name: str, text: str) -> None:
+    session_id = await face.session()
+    if not text:
+        face.say(f"{name} = {clean(str((await settings(face))[name]['value']))}")
+        return
+    value: Any = text
+    if name == "max_rounds":
+        if not text.isdecimal():
+            raise SettingError(f"max_rounds must be a whole number of at least 1, not {text[:40]!r}.")
+        value = int(text[:9])
+    await face.manager.configure(session_id, **{name: value})
+    face.say(f"{name} = {clean(text)}, from the next message on.")
+
+
+async def _unset(face: Face, rest: str) -> None:
+    if not rest:
+        face.say("Say which setting: /unset temperature", error=True)
+        return
+    if rest in (*_SESSION, "approve", "tools", "system", "model", "reasoning_effort"):
+        await face.manager.configure(await face.session(), reset=[rest])
+    else:
+        key = full_name(rest)
+        if not key.startswith("generation."):
+            raise SettingError(f"{key} holds for all chats: `fireside config unset {key}` takes it back.")
+        await change_generation(face, **{key.rpartition(".")[2]: None})
+    face.say(f"{clean(rest)} is not set here any more.")
+
+
+async def _params(face: Face, rest: str) -> None:
+    """Every setting that holds, with its origin."""
+    if await face.screen("params"):
+        return
+    held, rows = await settings(face), list[tuple[str, ...]]()
+    for name, value in sorted(held["config"]["value"].items()):
+        given = face.settings.values.get(f"generation.{name}")
+        origin = given.origin if given is not None and given.value == value else "this chat"
+        rows.append((name, _written(value), origin))
+    for name, entry in held.items():
+        if name != "config" and entry["value"] is not None:
+            rows.append((name, _written(entry["value"]), str(entry["origin"])))
+    for key, value in face.settings.values.items():
+        if key.startswith("load."):
+            rows.append((key, _written(value.value), value.origin))
+    await show(face, "Settings", rows)
+
+
+async def _complete_settings(face: Face, rest: str) -> Sequence[Completion]:
+    name, space, value = rest.partition(" ")
+    if not space:
+        leaves = [key.rpartition(".")[2] for key in KINDS if "." in key]
+        return [Completion(leaf) for leaf in sorted({*leaves, *_SESSION}) if leaf.startswith(name)]
+    try:
+        kind = KINDS[full_name(name)]
+    except SettingError:
+        return []
+    choices = ("true", "false") if kind == "bool" else CHOICES.get(kind, ())
+    return [Completion(f"{name} {choice}") for choice in choices if choice.startswith(value)]
+
+
+async def _save(face: Face, rest: str) -> None:
+    """Keep model, system prompt, sampling, tools and approvals of this chat as a profile."""
+    name = (rest or await face.ask("Name of the profile") or "").strip()
+    if not name:
+        return
+    if not _NAME.fullmatch(name):
+        raise SettingError(f"A profile's name is of letters, digits, - and _, not {clean(name)[:40]!r}.")
+    held = await settings(face)
+    file = await _write_profile(name, held, face.settings.get("model"))
+    face.say(f"Saved as {clean(str(file))}. `fireside --profile {name}` begins a chat like this one.")
+
+
+async def _write_profile(name: str, held: dict[str, Any], model: str | None) -> Path:
+    import tomlkit
+
+    document: Any = tomlkit.document()
+    values = {key: held[key]["value"] for key in ("model", "system", "tools", "approve")}
+    values["model"] = values["model"] or model
+    for key, value in values.items():
+        if value is not None:
+            document[key] = value
+    if config := held["config"]["value"]:
+        document["generation"] = config
+    file = paths.config_file().parent / "profiles" / f"{name}.toml"
+    paths.write_private(file, tomlkit.dumps(document))  # pyright: ignore[reportUnknownMemberType]
+    return file
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+COMMANDS = (
+    Command("model", "/model [NAME]", "choose the model", _model, key="ctrl+l", complete=_complete_models),
+    Command(
+        "system",
+        "/system [TEXT|edit|none]",
+        "the system prompt of this chat",
+        _system,
+        complete=words("edit", "none"),
+    ),
+    Command(
+        "think",
+        "/think [on|off|auto]",
+        "whether the model thinks first",
+        _think,
+        complete=words("on", "off", "auto"),
+    ),
+    Command(
+        "effort",
+        "/effort [LEVEL]",
+        "how hard the model thinks",
+        _effort,
+        complete=words(*CHOICES["effort"], "auto"),
+    ),
+    Command("set", "/set KEY [VALUE]", "a setting of this chat", _set, complete=_complete_settings),
+    Command(
+        "unset",
+        "/unset KEY",
+        "take a setting of this chat back",
+        _unset,
+        complete=_complete_settings,
+        palette=False,
+    ),
+    Command("params", "/params", "the settings that hold, with their origin", _params, ("settings",)),
+    Command("save", "/save NAME", "keep this chat's settings as a profile", _save),
+)

@@ -1,0 +1,75 @@
+"""A person's own prompts as commands: one for each `prompts/*.md` in the config folder.
+
+The file's text is sent; `$ARGUMENTS` in it is what follows the name. Front matter may hold
+`description`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from app import paths
+from app.bounded import read_bounded
+from app.commands.face import Command, Face
+from app.commands.shared import cut
+
+LIMIT_BYTES = 1 << 18
+MOST_FILES = 200
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}")
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*\n", re.DOTALL | re.MULTILINE)
+_ARGUMENTS = "$ARGUMENTS"
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt file: what it is for, and what is sent."""
+
+    name: str
+    description: str
+    text: str
+
+    def filled(self, arguments: str) -> str:
+        """The message for these arguments; a text without a place for them gets them at its end."""
+        if _ARGUMENTS in self.text:
+            return self.text.replace(_ARGUMENTS, arguments)
+        return f"{self.text}\n\n{arguments}" if arguments else self.text
+
+    def command(self) -> Command:
+        """The prompt as a command."""
+
+        async def run(face: Face, rest: str) -> None:
+            await face.send(self.filled(rest))
+
+        return Command(self.name, f"/{self.name} [TEXT]", cut(self.description, 60), run)
+
+
+def read_prompts() -> list[Prompt]:
+    """The prompts there are, by name; a file that cannot be read is left out."""
+    found: list[Prompt] = []
+    folder = paths.config_file().parent / "prompts"
+    try:
+        files = sorted(folder.glob("*.md"))[:MOST_FILES]
+    except OSError:
+        return []
+    for file in files:
+        if not _NAME.fullmatch(file.stem):
+            continue
+        try:
+            source = read_bounded(file, LIMIT_BYTES).decode("utf-8-sig", "replace")
+        except (OSError, ValueError):
+            continue
+        found.append(_prompt(file.stem, source.replace("\r\n", "\n")))
+    return found
+
+
+def _prompt(name: str, source: str) -> Prompt:
+    description, body = "", source
+    if (front := _FRONT_MATTER.match(source)) is not None:
+        body = source[front.end() :]
+        for line in front.group(1).splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == "description":
+                description = value.strip().strip("\"'")
+    body = body.strip("\n")
+    return Prompt(name, description or body.partition("\n")[0], body)

@@ -1,0 +1,77 @@
+"""What several commands do: text for a screen, the open chat's items, changes of its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from app.commands.face import Choice, Face, Rows
+from app.sessions.items import Item, Message
+from app.terminal import sanitize
+
+MOST_ITEMS = 10_000
+LINE_CHARS = 100
+
+
+def clean(text: str) -> str:
+    """A text on one line, without what a screen must not be sent."""
+    return " ".join(sanitize(text).split())
+
+
+def cut(text: str, chars: int = LINE_CHARS) -> str:
+    """`text` on one line of at most `chars` characters."""
+    line = clean(text)
+    return line if len(line) <= chars else f"{line[: chars - 1]}\u203a"
+
+
+def date(seconds: int) -> str:
+    """A time as local date and minute."""
+    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
+
+
+async def show(face: Face, title: str, body: Rows | str) -> None:
+    """Show something to read, sanitised."""
+    if isinstance(body, str):
+        await face.show(clean(title), sanitize(body))
+    else:
+        await face.show(clean(title), [tuple(clean(cell) for cell in row) for row in body])
+
+
+async def choose(face: Face, title: str, choices: Sequence[Choice]) -> str | None:
+    """Let the person choose, from sanitised lines."""
+    lines = [Choice(choice.value, cut(choice.label), cut(choice.detail)) for choice in choices]
+    return await face.choose(clean(title), lines)
+
+
+async def path(face: Face) -> list[Item]:
+    """The items of the open chat's active path, oldest first."""
+    if face.session_id is None:
+        return []
+    return await face.manager.list_items(face.session_id, limit=MOST_ITEMS)
+
+
+def is_question(item: Item) -> bool:
+    """Whether an item is a message that a person wrote."""
+    return isinstance(item, Message) and item.role == "user" and not item.is_meta
+
+
+def is_answer(item: Item) -> bool:
+    """Whether an item is text that the model wrote."""
+    return isinstance(item, Message) and item.role == "assistant"
+
+
+async def settings(face: Face) -> dict[str, Any]:
+    """The open chat's settings, each as `{value, origin}`."""
+    return await face.manager.settings(await face.session())
+
+
+async def change_generation(face: Face, **values: Any) -> None:
+    """Change generation settings of the open chat; None takes one back."""
+    held: dict[str, Any] = (await settings(face))["config"]["value"]
+    merged = {name: value for name, value in {**held, **values}.items() if value is not None}
+    session_id = await face.session()
+    if merged:
+        await face.manager.configure(session_id, config=merged)
+    else:
+        await face.manager.configure(session_id, reset=["config"])

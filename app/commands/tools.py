@@ -1,0 +1,150 @@
+"""Commands about what the model may do and is given: tools, rules, approvals, files, the clipboard."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from app.commands.face import Command, Completion, Face, words
+from app.commands.shared import clean, settings, show
+
+MODES = ("ask", "read", "all", "none", "plan")
+_MEANING = {
+    "ask": "Every call that touches something asks first.",
+    "read": "Calls that only read run; the rest asks first.",
+    "all": "Every call runs without asking.",
+    "none": "Every call that touches something is refused.",
+    "plan": "The model only reads, and plans.",
+}
+MOST_FILES = 200
+
+
+async def _tools(face: Face, rest: str) -> None:
+    """Show the tools and the saved rules; choose tools; take a rule back."""
+    verb, _, name = rest.partition(" ")
+    session_id = await face.session()
+    match verb:
+        case "":
+            if not await face.screen("tools"):
+                await _show_tools(face, session_id)
+        case "revoke":
+            await _revoke(face, session_id, name.strip())
+        case "all":
+            await face.manager.configure(session_id, reset=["tools"])
+            face.say("All tools are offered.")
+        case "none":
+            await face.manager.configure(session_id, tools=[])
+            face.say("No tool is offered.")
+        case _:
+            names = [part for part in rest.replace(",", " ").split() if part]
+            await face.manager.configure(session_id, tools=names)
+            face.say(f"Offered from the next message on: {clean(', '.join(names))}.")
+
+
+async def _show_tools(face: Face, session_id: str) -> None:
+    found = await face.manager.tools(session_id)
+    if not found:
+        face.say("This chat has no tools. `fireside repl --tools NAMES` offers some.")
+        return
+    rows: list[tuple[str, ...]] = [
+        (one["name"], "offered" if one["offered"] else "off", str(one["description"]).partition("\n")[0])
+        for one in found
+    ]
+    for number, rule in enumerate(await face.manager.rules(session_id), 1):
+        scope = "always" if rule["scope"] == "always" else "this chat"
+        rows.append((f"rule {number}", f"{rule['tool']}, {scope}", str(rule["rule"].get("text", ""))))
+    await show(face, "Tools", rows)
+
+
+async def _revoke(face: Face, session_id: str, which: str) -> None:
+    rules = await face.manager.rules(session_id)
+    if not which.isdecimal() or not 1 <= int(which[:6]) <= len(rules):
+        face.say("Say which rule: /tools revoke 1. /tools numbers them.", error=True)
+        return
+    await face.manager.revoke(str(rules[int(which) - 1]["id"]))
+    face.say("That rule is gone: such calls ask again.")
+
+
+async def _complete_tools(face: Face, rest: str) -> Sequence[Completion]:
+    if face.session_id is None:
+        return []
+    names = [(str(one["name"]), str(one["description"])) for one in await face.manager.tools(face.session_id)]
+    verbs = [("all", "offer all"), ("none", "offer none"), ("revoke", "take a saved rule back")]
+    return [
+        Completion(name, clean(detail)[:60]) for name, detail in [*verbs, *names] if name.startswith(rest)
+    ]
+
+
+async def _approve(face: Face, rest: str) -> None:
+    if not rest:
+        mode = str((await settings(face))["approve"]["value"])
+        face.say(f"Approvals: {mode}. {_MEANING[mode]}")
+        return
+    await face.manager.configure(await face.session(), approve=rest)
+    face.say(_MEANING[rest])
+
+
+async def _attach(face: Face, rest: str) -> None:
+    """Add a file to the next message."""
+    name = (rest or await face.ask("File") or "").strip()
+    if not name:
+        return
+    session_id = await face.session()
+    file = await face.manager.files.upload(session_id, Path(name).expanduser())
+    if file.content_type.startswith("image/"):
+        block = {"type": "input_image", "file_id": file.id}
+    elif file.content_type.startswith("audio/"):
+        block = {"type": "input_audio", "file_id": file.id}
+    else:
+        block = {"type": "input_file", "file_id": file.id, "filename": file.name}
+    face.attach(block, clean(file.name))
+    face.say(f"{clean(file.name)} goes with the next message, {file.bytes:,} bytes.")
+
+
+async def complete_files(face: Face, rest: str) -> Sequence[Completion]:
+    """Files and folders that begin with what was typed."""
+    typed = Path(os.path.expanduser(rest))
+    folder, start = (typed, "") if rest.endswith("/") or not rest else (typed.parent, typed.name)
+    found: list[Completion] = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                hidden = entry.name.startswith(".") and not start.startswith(".")
+                if not hidden and entry.name.startswith(start):
+                    head = rest[: len(rest) - len(start)]
+                    found.append(Completion(f"{head}{entry.name}{'/' if entry.is_dir() else ''}"))
+                if len(found) >= MOST_FILES:
+                    break
+    except OSError:
+        return []
+    return sorted(found, key=lambda one: one.text)
+
+
+async def _paste(face: Face, rest: str) -> None:
+    text = await face.clipboard()
+    if not text:
+        face.say("The clipboard has no text, or cannot be read here.")
+        return
+    face.insert(text)
+
+
+COMMANDS = (
+    Command(
+        "tools",
+        "/tools [NAMES|all|none|revoke N]",
+        "what the model may call, and the saved rules",
+        _tools,
+        complete=_complete_tools,
+    ),
+    Command(
+        "approve",
+        "/approve [ask|read|all|none|plan]",
+        "what runs without asking",
+        _approve,
+        key="shift+tab",
+        complete=words(*MODES),
+    ),
+    Command("attach", "/attach FILE", "add a file to the next message", _attach, complete=complete_files),
+    Command("paste", "/paste", "put the clipboard into the draft", _paste),
+)
