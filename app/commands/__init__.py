@@ -101,10 +101,7 @@ async def complete(face: Face, line: str) -> Sequence[Completion]:
     if command is None or command.complete is None:
         return []
     try:
-        return [
-            Completion(clean(one.text), clean(one.detail))
-            for one in await command.complete(face, rest.lstrip())
-        ]
+        found = await command.complete(face, rest.lstrip())
     except (FiresideError, OSError):
         return []
     return [Completion(clean(one.text), clean(one.detail)) for one in found]
