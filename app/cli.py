@@ -30,6 +30,13 @@ ONE_SHOT: tuple[Flag, ...] = (
         "TEXT|-",
     ),
     Flag(("--file", "-f"), list[str], "Add a text file to the prompt (repeatable).", None, "FILE"),
+    Flag(
+        ("--attach",),
+        list[str],
+        "Attach a text file, a PDF or a picture (repeatable).",
+        None,
+        "FILE",
+    ),
     Flag(("--format",), str, "Output of a one-shot: text, json or jsonl.", None, "text|json|jsonl"),
     Flag(("--replies",), int, "Number of replies to one prompt.", None, "N"),
     Flag(("--extract", "-x"), bool, "Print only the first fenced block of the reply."),
@@ -100,7 +107,7 @@ def _chat(ctx: typer.Context, given: Given) -> int:
             raise usage(f"{misplaced[0].names[0]} does not go with the command {ctx.invoked_subcommand}.")
         ctx.obj = given
         return 0
-    if "prompt" not in given and "file" not in given and is_terminal(sys.stdin) and is_terminal(sys.stdout):
+    if not {"prompt", "file", "attach"} & given.keys() and is_terminal(sys.stdin) and is_terminal(sys.stdout):
         return _start_repl(given)
     return _answer_once(given)
 
@@ -275,6 +282,7 @@ def _answer_once(given: Given) -> int:
         settings=settings,
         prompt=given.get("prompt"),
         files=tuple(given.get("file", ())),
+        attached=tuple(given.get("attach", ())),
         format=form,
         replies=replies,
         extract=given.get("extract", False),

@@ -6,12 +6,13 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from app import oneshot
+from app.attach import Picture
 from app.exits import ExitCode, Failure, session_failure
 from app.sessions.chat import SessionsChat
 from app.sessions.events import (
@@ -26,7 +27,7 @@ from app.sessions.events import (
     SessionSpeedEvent,
 )
 from app.sessions.hooks import ElicitationRequestCtx, StreamHooks
-from app.sessions.items import FunctionCall, FunctionCallOutput, Message, Reasoning
+from app.sessions.items import FunctionCall, FunctionCallOutput, Message, Reasoning, input_text
 from app.sessions.manager import SessionManager
 from app.sessions.snapshot import SessionSnapshot
 from app.sinks import Answer, Sink
@@ -56,11 +57,15 @@ class FollowedTurn:
     _finish: str | None = None
     _stopping: asyncio.Task[None] | None = None
 
-    async def run(self, asked: str) -> None:
+    async def run(self, asked: str, pictures: Sequence[Picture] = ()) -> None:
         """Post the message and follow the turn that answers it. FiresideError where it cannot begin."""
+        content = [input_text(asked)]
+        for picture in pictures:
+            kept = await self.manager.files.add(self.session.id, picture.file_name, picture.data)
+            content.append({"type": "input_image", "file_id": kept.id})
         hooks = StreamHooks(on_elicitation_request=self._refuse)
         chat = SessionsChat.bind(self.manager, self.session, hooks=hooks)
-        async with aclosing(chat.send(asked)) as events:
+        async with aclosing(chat.send(content)) as events:
             async for event in events:
                 self.sink.tell(event.to_wire())
                 self._take(event)

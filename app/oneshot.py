@@ -26,6 +26,7 @@ from app.terminal import is_terminal, notify, prepare, sanitize
 from backend.types import ChatOutcome, GenerationConfig, ModelLoadError, ReasoningPiece, TextPiece
 
 if TYPE_CHECKING:
+    from app.attach import Picture
     from backend import GenerativeModel, Request
 
 Format = Literal["text", "json", "jsonl"]
@@ -68,6 +69,8 @@ class OneShot:
     prompt: str | None = None
     """The text of `-p`; `-` is standard input, None means that the piped text is the prompt."""
     files: tuple[str, ...] = ()
+    attached: tuple[str, ...] = ()
+    """The values of `--attach`: text files, PDFs, pictures."""
     format: Format = "text"
     replies: int = 1
     extract: bool = False
@@ -88,11 +91,11 @@ def run(job: OneShot) -> ExitCode:
     asked = ""
     try:
         with Interruption(job.settings.get("timeout")) as interruption:
-            asked = _prompt(job)
-            if job.chat.needs_session:
+            asked, pictures = _prompt(job)
+            if job.chat.needs_session or pictures:
                 from app import oneshot_session
 
-                return oneshot_session.run(job, asked, sink, answer)
+                return oneshot_session.run(job, asked, sink, answer, pictures)
             slots = min(job.replies, MOST_SLOTS)
             with loaded(job.settings, interruption, slots=slots, most_cells=_cells(job, asked)) as model:
                 if not job.dry_run:
@@ -209,11 +212,20 @@ def _sink(job: OneShot) -> Sink:
             return TextSink(show_thinking=show_thinking, extract=job.extract)
 
 
-def _prompt(job: OneShot) -> str:
-    """The whole text of the user's turn; a usage failure when there is none."""
+def _prompt(job: OneShot) -> tuple[str, list[Picture]]:
+    """The whole text of the user's turn, and its pictures; a usage failure when there is no text."""
     asked = job.prompt == "-"
     piped = read_stdin(notice=notify, asked=asked) or ""
     prompt, parts = ("" if asked else job.prompt or ""), [(name, read_file(name)) for name in job.files]
+    pictures: list[Picture] = []
+    if job.attached:
+        from app.attach import TextPart, attach
+
+        for one in map(attach, job.attached):
+            if isinstance(one, TextPart):
+                parts.append((one.title, one.text))
+            else:
+                pictures.append(one)
     if not prompt.strip():
         prompt, piped = piped, ""
     if piped.strip():
@@ -222,7 +234,7 @@ def _prompt(job: OneShot) -> str:
         prompt = parts.pop()[1]
     if not prompt.strip() and not parts:
         raise usage("There is no prompt.", 'Give one: fireside -p "your question", or pipe text into it.')
-    return join_parts(prompt, parts)
+    return join_parts(prompt, parts), pictures
 
 
 def _messages(job: OneShot, text: str) -> list[dict[str, str]]:

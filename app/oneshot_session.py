@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from app import oneshot
+from app.attach import Picture, require_sight
 from app.exits import ExitCode, Failure, usage
 from app.find_chat import find
 from app.followed_turn import FollowedTurn
@@ -29,12 +30,16 @@ from backend.chat_engine import ChatEngine
 from backend.types import ChatCard
 
 
-def run(job: oneshot.OneShot, asked: str, sink: Sink, answer: Answer) -> ExitCode:
+def run(
+    job: oneshot.OneShot, asked: str, sink: Sink, answer: Answer, pictures: Sequence[Picture] = ()
+) -> ExitCode:
     """Answer `asked` in the chat that `job` names. Raises Failure, FiresideError."""
     choice = job.chat
     if job.raw or job.replies > 1:
         flag = "--raw" if job.raw else "--replies"
-        raise usage(f"{flag} goes with a single prompt, not with tools or a chat that goes on.")
+        raise usage(f"{flag} goes with a single prompt, not with tools, pictures or a chat that goes on.")
+    if pictures and job.dry_run:
+        raise usage("--dry-run shows text, and there is a picture.")
     folder = _folder(choice.workspace)
     tools: list[Any] = []
     if choice.tools:
@@ -43,7 +48,7 @@ def run(job: oneshot.OneShot, asked: str, sink: Sink, answer: Answer) -> ExitCod
         tools, warnings = choose(choice.tools, folder)
         for warning in warnings:
             notify(warning)
-    return asyncio.run(_answer(job, asked, sink, answer, tools, folder))
+    return asyncio.run(_answer(job, asked, sink, answer, tools, folder, pictures))
 
 
 def make_engine(*, isolated: bool, private: bool) -> ChatEngine:
@@ -70,7 +75,13 @@ def _folder(workspace: str | None) -> Path:
 
 
 async def _answer(
-    job: oneshot.OneShot, asked: str, sink: Sink, answer: Answer, tools: Sequence[Any], folder: Path
+    job: oneshot.OneShot,
+    asked: str,
+    sink: Sink,
+    answer: Answer,
+    tools: Sequence[Any],
+    folder: Path,
+    pictures: Sequence[Picture],
 ) -> ExitCode:
     choice = job.chat
     manager = SessionManager(
@@ -87,6 +98,8 @@ async def _answer(
             card = await _load(manager, job, stop)
             answer.model = card.model_id
             _check(card, job)
+            if pictures:
+                require_sight(pictures, card)
             session = await _session(manager, job, there)
             answer.session_id = None if choice.private or job.dry_run else session.id
             async with _set_for_now(manager, session.id, job, tools):
@@ -94,7 +107,7 @@ async def _answer(
                     return await _show_prompt(manager, session.id, asked, job, card)
                 turn = FollowedTurn(manager, session, sink, answer)
                 stop.end = turn.interrupt
-                await turn.run(asked)
+                await turn.run(asked, pictures)
                 stop.raise_if_stopped()
     return turn.end(job)
 

@@ -46,7 +46,7 @@ def read_file(name: str) -> str:
     if _is_binary(data):
         raise usage(
             f"{clip(name)} is not UTF-8 text.",
-            "Convert it first: a document with a program such as pdftotext, other text with iconv.",
+            "--attach takes PDFs and text of other encodings.",
         )
     return decode(data, name)
 
@@ -69,15 +69,16 @@ def decode(data: bytes, name: str) -> str:
 
 def join_parts(prompt: str, parts: Sequence[tuple[str, str]]) -> str:
     """The prompt first, then each (name, text) fenced as a part of its own."""
-    return "\n\n".join([prompt, *(_fenced(name, text) for name, text in parts)])
+    return "\n\n".join([prompt, *(fenced(name, text) for name, text in parts)])
 
 
-def _fenced(name: str, text: str) -> str:
+def fenced(title: str, text: str) -> str:
+    """`text` as a part of its own in a message: a fence longer than any inside, under its title."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    title = f"{name}:\n" if name else ""
+    head = f"{title}:\n" if title else ""
     end = "" if text.endswith("\n") else "\n"
-    return f"{title}{fence}\n{text}{end}{fence}"
+    return f"{head}{fence}\n{text}{end}{fence}"
 
 
 def _read_all() -> bytes:

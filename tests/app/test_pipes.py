@@ -10,6 +10,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from tests.app.pdfs import pdf
 from tests.app.process import COMMAND, fireside, shell, start
 
 pytestmark = pytest.mark.timeout(60)
@@ -244,3 +245,30 @@ def test_a_one_shot_imports_only_what_it_uses(starter_model: Path) -> None:
 def test_a_usage_error_that_nobody_can_read_makes_no_traceback(target: str) -> None:
     result = shell(f"$FIRESIDE --bogus --format json {target}")
     assert b"Traceback" not in result.stderr
+
+
+def test_attached_files_join_the_prompt_fenced(tiny_llama: Path, tmp_path: Path) -> None:
+    (tmp_path / "paper.pdf").write_bytes(pdf("A page of words."))
+    (tmp_path / "old.txt").write_bytes("für".encode("utf-16"))
+    flags = ("--attach", "paper.pdf", "--attach", "old.txt", "--dry-run", "--ctx", "1024")
+    result = fireside("-m", tiny_llama, "-p", "Sum up.", *flags, cwd=tmp_path)
+    prompt = ok(result).decode()
+    assert "Sum up.\n\npaper.pdf (1 page, " in prompt
+    assert ":\n```\nA page of words.\n```\n\nold.txt (utf-16, 8 bytes):\n```\nfür\n```" in prompt
+
+
+def test_a_picture_is_refused_by_a_model_that_cannot_see(tiny_llama: Path, tmp_path: Path) -> None:
+    (tmp_path / "photo.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\0" * 40)
+    flags = ("-p", "What is this?", "--attach", "photo.png", "--format", "json")
+    result = fireside("-m", tiny_llama, *flags, cwd=tmp_path)
+    assert result.returncode == 2
+    error = json.loads(result.stdout)["error"]
+    assert "cannot see, so photo.png cannot be attached" in error["message"]
+    assert json.loads(ok(fireside("sessions", "list", "--json")))["sessions"] == []
+
+
+def test_a_file_that_cannot_be_attached_is_refused_before_the_model_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "scan.pdf").write_bytes(pdf("", picture=True))
+    result = fireside("-m", "missing", "-p", "hi", "--attach", "scan.pdf", cwd=tmp_path)
+    assert result.returncode == 2
+    assert b"scan.pdf cannot be attached: its pages are pictures without text" in result.stderr

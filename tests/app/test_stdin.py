@@ -31,7 +31,7 @@ def test_a_binary_file_is_refused_with_a_way_out(tmp_path: Path, data: bytes) ->
     file.write_bytes(data)
     failure = refusal(file)
     assert "is not UTF-8 text" in failure.message
-    assert "Convert it" in failure.remedy
+    assert "--attach" in failure.remedy
 
 
 def test_a_few_bad_bytes_are_replaced(tmp_path: Path) -> None:
