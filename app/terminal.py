@@ -19,12 +19,25 @@ _CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 without tab and newline, DEL, C1
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # marks and overrides of writing direction
 )
+_SEPARATORS = re.compile("[\u2028\u2029]")  # line ends to Python, of no agreed width to terminals
 _SURROGATES = re.compile("[\ud800-\udfff]")
+
+_COLORS: Mapping[str, ColorSystem | None] = {
+    "never": None,
+    "16": "standard",
+    "256": "256",
+    "truecolor": "truecolor",
+}
+COLOR_CHOICES = ("auto", "always", *_COLORS)
+"""What `--color` takes."""
+
+_TRUE_COLOR_TERMS = ("alacritty", "contour", "foot", "ghostty", "kitty", "rio", "wezterm")
+_TITLE_LENGTH = 120
 
 
 def sanitize(text: str) -> str:
     """`text` without control characters but newline and tab; lone surrogates become U+FFFD."""
-    return replace_surrogates(_CONTROLS.sub("", text))
+    return replace_surrogates(_SEPARATORS.sub(" ", _CONTROLS.sub("", text)))
 
 
 def replace_surrogates(text: str) -> str:
@@ -48,13 +61,61 @@ def takes_styles(stream: IO[str] | None, environ: Mapping[str, str] = os.environ
 
 
 def color_system(environ: Mapping[str, str] = os.environ) -> ColorSystem:
-    """How many colours the terminal says it shows, by `COLORTERM` and `TERM`."""
-    if environ.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
-        return "truecolor"
+    """How many colours the terminal says it shows, by `COLORTERM` and `TERM`.
+
+    GNU screen passes an outer terminal's COLORTERM on without showing such colours; tmux shows them.
+    """
     term = environ.get("TERM", "")
+    if in_screen(environ):
+        return "256" if "256color" in term else "standard"
+    if environ.get("COLORTERM", "").lower() in ("truecolor", "24bit") or environ.get("WT_SESSION"):
+        return "truecolor"
     if term.endswith(("-direct", "-truecolor")):
         return "truecolor"
+    if any(name in term.split("-") for name in _TRUE_COLOR_TERMS):
+        return "truecolor"
     return "256" if "256color" in term else "standard"
+
+
+def color_depth(
+    choice: str = "auto", stream: IO[str] | None = None, environ: Mapping[str, str] = os.environ
+) -> ColorSystem | None:
+    """How many colours to show, by `--color` (`COLOR_CHOICES`); None for no colour.
+
+    `auto` shows none where `NO_COLOR` is set, on a dumb terminal, and into a `stream` that is no
+    terminal (None: standard output). ValueError for another choice.
+    """
+    if choice in _COLORS:
+        return _COLORS[choice]
+    if choice == "always":
+        return color_system(environ)
+    if choice != "auto":
+        raise ValueError(f"--color takes {', '.join(COLOR_CHOICES)}, not {choice!r}.")
+    return color_system(environ) if takes_styles(stream or sys.stdout, environ) else None
+
+
+def over_ssh(environ: Mapping[str, str] = os.environ) -> bool:
+    """True where the terminal is likely on another machine."""
+    return any(environ.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"))
+
+
+def in_tmux(environ: Mapping[str, str] = os.environ) -> bool:
+    """True inside tmux."""
+    return bool(environ.get("TMUX"))
+
+
+def in_screen(environ: Mapping[str, str] = os.environ) -> bool:
+    """True inside GNU screen, and not in a tmux within it."""
+    return bool(environ.get("STY")) and not in_tmux(environ)
+
+
+def title_sequence(text: str, environ: Mapping[str, str] = os.environ) -> str:
+    """What sets the terminal's title to `text`, sanitised and in one line; empty where none is shown."""
+    term = environ.get("TERM", "")
+    if term in ("", "dumb", "unknown", "linux", "ansi") or term.startswith(("vt1", "vt2")):
+        return ""
+    title = " ".join(sanitize(text).split())[:_TITLE_LENGTH]
+    return f"\x1bk{title}\x1b\\" if in_screen(environ) else f"\x1b]2;{title}\x07"
 
 
 def prepare(stream: IO[str] | None) -> IO[str]:
