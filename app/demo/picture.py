@@ -1,0 +1,74 @@
+"""Draws a terminal's screen as SVG: the same screen, the same bytes, wherever it is drawn."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from app.theming import DEFAULT, Palette, Tone, read
+
+_NAMED: dict[str, Tone] = {
+    "red": "error",
+    "green": "success",
+    "brown": "warning",
+    "yellow": "warning",
+    "blue": "tool",
+    "magenta": "reasoning",
+    "cyan": "accent",
+}
+"""What the terminal's own colours look like in a picture; the rest is text."""
+
+
+def draw(screen: Any, title: str, palette: Palette | None = None) -> str:
+    """The screen of a `pyte.Screen` as SVG, in the colours of `palette` (None: the default theme's)."""
+    from rich.console import Console
+    from rich.terminal_theme import TerminalTheme
+
+    from app.colors import rgb_of
+
+    colors = palette.colors if palette else read(DEFAULT).colors or {}
+    ground, text = colors["background"].hex, colors["text"].hex
+    console = Console(
+        width=screen.columns,
+        file=io.StringIO(),
+        record=True,
+        force_terminal=True,
+        color_system="truecolor",
+        legacy_windows=False,
+    )
+    for row in range(screen.lines):
+        console.print(
+            _row(screen, row, {name: colors[tone].hex for name, tone in _NAMED.items()}),
+            no_wrap=True,
+            overflow="crop",
+            crop=True,
+        )
+    plain = [rgb_of(text)] * 8
+    return console.export_svg(title=title, theme=TerminalTheme(rgb_of(ground), rgb_of(text), plain, plain))
+
+
+def _row(screen: Any, number: int, named: dict[str, str]) -> Any:
+    from rich.style import Style
+    from rich.text import Text
+
+    row, cells = Text(end=""), screen.buffer[number]
+    for column in range(screen.columns):
+        cell = cells[column]
+        style = Style(
+            color=_color(cell.fg, named),
+            bgcolor=_color(cell.bg, named),
+            bold=cell.bold,
+            italic=cell.italics,
+            underline=cell.underscore,
+            strike=cell.strikethrough,
+            reverse=cell.reverse,
+        )
+        row.append(cell.data, style)
+    return row
+
+
+def _color(name: str, named: dict[str, str]) -> str | None:
+    name = name.removeprefix("bright")
+    if len(name) == 6 and all(digit in "0123456789abcdef" for digit in name.lower()):
+        return f"#{name}"
+    return named.get(name)
