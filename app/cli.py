@@ -14,8 +14,10 @@ from typing import Annotated
 import typer
 
 from app.cli_groups import group, sessions, tools
+from app.config import Settings
+from app.display import force_color
 from app.exits import ExitCode, Failure, explain, usage
-from app.flags import CHAT, Flag, Given, command, settings_of
+from app.flags import CHAT, SESSION, Flag, Given, command, settings_of
 from app.terminal import is_terminal, notify, prepare, sanitize
 
 SWITCH_INTERVAL_S = 0.001
@@ -44,30 +46,6 @@ ONE_SHOT: tuple[Flag, ...] = (
     Flag(("--dry-run",), bool, "Print the exact prompt and its token count, and stop."),
     Flag(("--version",), bool, "Print the version and exit."),
 )
-SESSION: tuple[Flag, ...] = (
-    Flag(
-        ("--tools",),
-        list[str],
-        "Tools the model may call: names, patterns, files (commas; repeatable).",
-        None,
-        "NAMES|FILE",
-    ),
-    Flag(("--no-tools",), bool, "Offer no tools."),
-    Flag(
-        ("--approve",),
-        str,
-        "What runs without asking: ask (nothing), read, all; none refuses, plan only reads.",
-        None,
-        "ask|read|all|none|plan",
-    ),
-    Flag(("--workspace",), str, "The folder that tools work in; the current one by default.", None, "DIR"),
-    Flag(("--max-turns",), int, "Most rounds of calls and replies.", None, "N"),
-    Flag(("--continue", "-c"), bool, "Go on with the last chat."),
-    Flag(("--resume",), str, "Go on with this chat.", None, "ID"),
-    Flag(("--fork",), str, "Go on in a copy of this chat.", None, "ID"),
-    Flag(("--private",), bool, "Keep nothing of this chat on disk."),
-)
-MODES = ("ask", "read", "all", "none", "plan")
 PLAIN = Flag(("--plain",), bool, "No colours, no line editing.")
 
 
@@ -142,6 +120,19 @@ def bench(
     except ValueError as err:
         raise usage(str(err), "`fireside bench --help` lists the flags.") from err
     raise typer.Exit(code)
+
+
+@app.command()
+def trust(
+    directory: Annotated[
+        str | None, typer.Argument(metavar="[DIR]", help="A project's folder; the current one by default.")
+    ] = None,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Trust it no longer.")] = False,
+) -> None:
+    """Let a project's tools, settings, prompts and AGENTS.md be used; shows them and asks."""
+    from app import tool_commands
+
+    raise typer.Exit(tool_commands.trust(directory, revoke=revoke))
 
 
 @models.command("list")
@@ -223,13 +214,16 @@ def models_use(name: Annotated[str, typer.Argument(help="A file, a folder or a n
 def config_show(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     every: Annotated[bool, typer.Option("--all", help="Also those that nobody set.")] = False,
+    profile: Annotated[
+        str | None, typer.Option("--profile", metavar="NAME", help="With this profile.")
+    ] = None,
 ) -> None:
     """Show each setting with its value and where it comes from."""
     import json
 
-    from app.config import KINDS, resolve
+    from app.config import KINDS
 
-    values = resolve({}).values
+    values = settings_of({} if profile is None else {"profile": profile}).values
     rows = {key: (values[key].value, values[key].origin) for key in KINDS if key in values}
     if every:
         rows = {key: rows.get(key, (None, "default")) for key in KINDS}
@@ -260,6 +254,20 @@ def config_unset(key: str) -> None:
     print(f"{name} is no longer set in {file}")
 
 
+@config.command("profiles")
+def config_profiles(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """List the profiles, for --profile."""
+    import json
+
+    from app.profiles import profile_names, profiles_folder
+
+    names = profile_names()
+    if as_json:
+        print(json.dumps({"profiles": names, "folder": str(profiles_folder())}))
+        return
+    print("\n".join(names) or f"There is none. A profile is a file NAME.toml in {profiles_folder()}")
+
+
 @config.command("path")
 def config_path() -> None:
     """Print the path of the settings file."""
@@ -275,7 +283,7 @@ def _answer_once(given: Given) -> int:
     if not 1 <= (replies := given.get("replies", 1)) <= 256:
         raise usage("--replies takes a number from 1 to 256.")
     _check_chat(given)
-    settings = settings_of(given)
+    settings = _settings(given)
     from app import oneshot
 
     job = oneshot.OneShot(
@@ -293,13 +301,20 @@ def _answer_once(given: Given) -> int:
             resume=given.get("resume"),
             fork=given.get("fork"),
             private=given.get("private", False),
-            tools=tuple(given.get("tools", ())),
-            approve=given.get("approve", "ask"),
+            tools=() if given.get("no_tools") else settings.get("tools", ()),
+            approve=settings.get("approve", "ask"),
             workspace=given.get("workspace"),
             max_turns=given.get("max_turns"),
         ),
     )
     return oneshot.run(job)
+
+
+def _settings(given: Given) -> Settings:
+    """The settings that hold with the flags given; what they say of colours holds from now on."""
+    settings = settings_of(given)
+    force_color(settings.get("color"))
+    return settings
 
 
 def _check_chat(given: Given) -> None:
@@ -309,8 +324,6 @@ def _check_chat(given: Given) -> None:
         raise usage(f"{' and '.join(chosen)} do not go together.")
     if given.get("no_tools") and "tools" in given:
         raise usage("--tools and --no-tools do not go together.")
-    if (mode := given.get("approve", "ask")) not in MODES:
-        raise usage(f"--approve takes {', '.join(MODES)}, not {mode!r}.")
     if given.get("max_turns", 1) < 1:
         raise usage("--max-turns takes a number of at least 1.")
 
@@ -318,7 +331,7 @@ def _check_chat(given: Given) -> None:
 def _start_repl(given: Given) -> int:
     if chosen := [flag.names[0] for flag in SESSION if flag.name in given]:
         raise usage(f"{', '.join(chosen)}: the chat line by line has no sessions and tools.", "Use -p.")
-    settings = settings_of(given)
+    settings = _settings(given)
     from app.repl import run
 
     return run(settings, plain=given.get("plain", False))

@@ -157,7 +157,7 @@ def tools_trust(
     ] = None,
     revoke: Annotated[bool, typer.Option("--revoke", help="Trust it no longer.")] = False,
 ) -> None:
-    """Let a project's own tools be loaded; shows them and asks."""
+    """The same as `fireside trust`."""
     from app import tool_commands
 
     raise typer.Exit(tool_commands.trust(directory, revoke=revoke))

@@ -1,4 +1,4 @@
-"""Settings in four layers - default, file, environment, flag - where each value knows its origin.
+"""Settings in layers: default, file, project, environment, profile, flag. Each value knows its origin.
 
 Owns the list of settings and how their text is read; refuses unknown names and unfit values.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -80,7 +80,19 @@ _LOAD: dict[str, Kind] = {
     "slots": "count",
     "tool_call_format": "text",
 }
-_CHAT: dict[str, Kind] = {"model": "name", "system": "text", "timeout": "seconds", "show_thinking": "bool"}
+_CHAT: dict[str, Kind] = {
+    "model": "name",
+    "system": "text",
+    "tools": "texts",
+    "hidden_tools": "texts",
+    "approve": "approval",
+    "instructions": "bool",
+    "timeout": "seconds",
+    "show_thinking": "bool",
+    "theme": "name",
+    "color": "color",
+    "ascii": "bool",
+}
 
 KINDS: dict[str, Kind] = {
     **_CHAT,
@@ -111,6 +123,14 @@ class Settings:
     """The settings that hold, by full name. Those nobody set are missing: the backend decides."""
 
     values: Mapping[str, Value]
+    instructions: str = ""
+    """Those of the project, where it is trusted."""
+
+    @property
+    def system(self) -> str | None:
+        """What a new chat's model is told first: the system prompt, then the project's instructions."""
+        parts = [part for part in (self.get("system"), self.instructions) if part]
+        return "\n\n".join(parts) or None
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of `key`, or `default`."""
@@ -163,15 +183,24 @@ def resolve(
     *,
     environ: Mapping[str, str] = os.environ,
     file: Path | None = None,
+    project: Mapping[str, Value] | None = None,
+    profile: Mapping[str, Value] | None = None,
 ) -> Settings:
-    """The settings that hold: `flags` over the environment over `file` (the person's own by default).
+    """The settings that hold: `flags` over `profile` over the environment over `project` over `file`.
 
-    SettingError for an unknown name or an unfit value, with its origin.
+    The file is the person's own by default. SettingError for an unknown name or an unfit value,
+    with its origin.
     """
-    values = {**_from_file(file or paths.config_file()), **_from_environment(environ), **flags}
+    values = {
+        **_from_file(file or paths.config_file()),
+        **(project or {}),
+        **_from_environment(environ),
+        **(profile or {}),
+        **flags,
+    }
     _tell_misspelt(environ)
     for key, item in values.items():
-        _check(key, item)
+        check(key, item)
     generation = {key for key in values if key.startswith("generation.")}
     settings = Settings(values)
     if len(generation) > 1:
@@ -189,7 +218,7 @@ def store(name: str, text: str, file: Path | None = None) -> tuple[str, Path]:
     key = full_name(name)
     value = parse(key, text)
     file = file or paths.config_file()
-    _check(key, Value(value, "the value given"))
+    check(key, Value(value, "the value given"))
     _read(file)  # a broken file is reported, never overwritten
     document = tomlkit.parse(file.read_text(encoding="utf-8") if file.exists() else "")
     table, _, leaf = key.rpartition(".")
@@ -232,14 +261,17 @@ def table(name: str, file: Path) -> dict[str, Any]:
     return cast("dict[str, Any]", held[name])
 
 
-def _from_file(file: Path) -> dict[str, Value]:
+def values_of(data: bytes, origin: str, other_tables: Sequence[str] = ()) -> dict[str, Value]:
+    """The settings in the TOML text `data`, unchecked; SettingError names `origin` and a wrong key.
+
+    Of `other_tables` nothing is looked at.
+    """
     values: dict[str, Value] = {}
-    origin = str(file)
-    for name, value in _read(file).items():
-        if name in OTHER_TABLES:
+    for name, value in _parsed(data, origin).items():
+        if name in other_tables:
             continue
         if name in TABLES:
-            _require_table(file, {name: value}, name)
+            _require_table(origin, {name: value}, name)
             leaves = {f"{name}.{leaf}": item for leaf, item in cast("dict[str, Any]", value).items()}
         else:
             leaves = {name: value}
@@ -254,21 +286,36 @@ def _from_file(file: Path) -> dict[str, Value]:
     return values
 
 
+def _from_file(file: Path) -> dict[str, Value]:
+    return values_of(_content(file), str(file), OTHER_TABLES)
+
+
 def _read(file: Path) -> dict[str, Any]:
+    return _parsed(_content(file), str(file))
+
+
+def _content(file: Path) -> bytes:
     try:
-        text = read_bounded(file, FILE_LIMIT_BYTES).decode()
+        return read_bounded(file, FILE_LIMIT_BYTES)
     except FileNotFoundError:
-        return {}
+        return b""
     except OSError as err:
         raise SettingError(f"{file} cannot be read: {err.strerror}.") from err
+
+
+def _parsed(data: bytes, origin: str) -> dict[str, Any]:
+    try:
+        text = data.decode()
     except UnicodeDecodeError as err:
-        raise SettingError(f"{file} is not UTF-8 text (byte {err.start}).") from err
+        raise SettingError(f"{origin} is not UTF-8 text (byte {err.start}).") from err
+    if not text:
+        return {}
     import tomllib
 
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as err:
-        raise SettingError(f"{file} is not valid TOML: {clip(str(err))}.") from err
+        raise SettingError(f"{origin} is not valid TOML: {clip(str(err))}.") from err
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Value]:
@@ -307,27 +354,29 @@ def _tell_misspelt(environ: Mapping[str, str]) -> None:
         if not name.startswith("FIRESIDE_") or name in known:
             continue
         if near := difflib.get_close_matches(name[:LONGEST_NAME], known, n=1, cutoff=0.8):
-            _tell_once(f"the variable {clip(name)} is not read; did you mean {near[0]}?")
+            tell_once(f"the variable {clip(name)} is not read; did you mean {near[0]}?")
 
 
 @cache
-def _tell_once(text: str) -> None:
+def tell_once(text: str) -> None:
+    """A notice for the person, the first time only."""
     notify(text)
 
 
 def _flag_of(key: str) -> str:
     """The flag that sets `key`, empty where there is none."""
-    from app.flags import CHAT
+    from app.flags import CHAT, SESSION
 
-    return next((flag.names[0].partition("/")[0] for flag in CHAT if flag.setting == key), "")
+    return next((flag.names[0].partition("/")[0] for flag in (*CHAT, *SESSION) if flag.setting == key), "")
 
 
-def _require_table(file: Path, document: Mapping[str, Any], table: str) -> None:
+def _require_table(file: Path | str, document: Mapping[str, Any], table: str) -> None:
     if table and not isinstance(document[table], dict):
         raise SettingError(f"{file}: {table!r} is a table: write [{table}] on a line of its own.")
 
 
-def _check(key: str, item: Value) -> None:
+def check(key: str, item: Value) -> None:
+    """SettingError, with the origin, where the value does not fit the setting."""
     # A flag is named as it was given; of other origins the setting is named too.
     is_flag = item.origin.startswith("--") and item.origin != "--set"
     require_fit(item.origin if is_flag else f"{item.origin}: {key}", KINDS[key], item.value)

@@ -9,13 +9,15 @@ import inspect
 import json
 import keyword
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from app.config import Settings, Value, full_name, parse, resolve
+from app.config import Settings, Value, full_name, parse, resolve, tell_once
 from app.kinds import SettingError, quote
+from app.project import read_project
 from app.text_or_file import grammar_text, schema_text, template_text
 
 Given = dict[str, Any]
@@ -48,6 +50,13 @@ def _knob(flag: str, kind: Any, help: str, setting: str = "") -> Flag:
 CHAT: tuple[Flag, ...] = (
     Flag(("--model", "-m"), str, "Model: a file, a folder or a name.", "model"),
     Flag(("--system", "-s"), str, "System prompt.", "system"),
+    Flag(("--profile",), str, "A set of settings: profiles/NAME.toml beside your own.", None, "NAME"),
+    Flag(
+        ("--instructions/--no-instructions",),
+        bool,
+        "Give the model AGENTS.md of a trusted folder, or not.",
+        "instructions",
+    ),
     Flag(("--think/--no-think",), bool, "Let the model think first, or not.", "generation.enable_thinking"),
     _knob(
         "effort",
@@ -101,9 +110,37 @@ CHAT: tuple[Flag, ...] = (
         "load.tool_call_format",
         "NAME",
     ),
+    Flag(("--mmproj",), str, "The projector of a model that sees or hears.", "load.mmproj", "FILE"),
+    Flag(("--draft-model",), str, "A small model that drafts for this one.", "load.assistant_model", "NAME"),
     Flag(("--lora",), list[str], "LoRA adapter (repeatable).", "load.lora", "FILE[:SCALE]"),
     Flag(("--timeout",), float, "Give up after this many seconds.", "timeout", "SECONDS"),
+    Flag(("--color",), str, "Colours: auto, never, 16, 256 or truecolor.", "color", "DEPTH"),
+    Flag(("--ascii",), bool, "Draw with ASCII only.", "ascii"),
     Flag(("--set",), list[str], "Any setting of load or generation (repeatable).", None, "KEY=VALUE"),
+)
+
+SESSION: tuple[Flag, ...] = (
+    Flag(
+        ("--tools",),
+        list[str],
+        "Tools the model may call: names, patterns, files (commas; repeatable).",
+        "tools",
+        "NAMES|FILE",
+    ),
+    Flag(("--no-tools",), bool, "Offer no tools."),
+    Flag(
+        ("--approve",),
+        str,
+        "What runs without asking: ask (nothing), read, all; none refuses, plan only reads.",
+        "approve",
+        "ask|read|all|none|plan",
+    ),
+    Flag(("--workspace",), str, "The folder that tools work in; the current one by default.", None, "DIR"),
+    Flag(("--max-turns",), int, "Most rounds of calls and replies.", None, "N"),
+    Flag(("--continue", "-c"), bool, "Go on with the last chat."),
+    Flag(("--resume",), str, "Go on with this chat.", None, "ID"),
+    Flag(("--fork",), str, "Go on in a copy of this chat.", None, "ID"),
+    Flag(("--private",), bool, "Keep nothing of this chat on disk."),
 )
 
 
@@ -139,10 +176,26 @@ def settings_of(given: Mapping[str, Any]) -> Settings:
             raise SettingError(f"--set takes KEY=VALUE, not {quote(assignment)}.")
         key = full_name(name)
         values[key] = Value(parse(key, text), "--set")
-    for flag in CHAT:
+    for flag in (*CHAT, *SESSION):
         if flag.setting is not None and flag.name in given:
             values[flag.setting] = Value(_value(flag, given[flag.name]), flag.names[0].partition("/")[0])
-    return resolve(values)
+    return _with_surroundings(values, given)
+
+
+def _with_surroundings(values: Mapping[str, Value], given: Mapping[str, Any]) -> Settings:
+    """The settings that hold with what the profile and the folder bring."""
+    profile: dict[str, Value] = {}
+    if "profile" in given:
+        from app.profiles import read_profile
+
+        profile = read_profile(given["profile"])
+    project = read_project(Path(given.get("workspace") or ""))
+    settings = resolve(values, project=project.values, profile=profile)
+    for notice in project.notices:
+        tell_once(notice)
+    if not project.instructions or not settings.get("instructions", True):
+        return settings
+    return replace(settings, instructions=project.instructions)
 
 
 def _value(flag: Flag, value: Any) -> Any:
@@ -153,7 +206,7 @@ def _value(flag: Flag, value: Any) -> Any:
             return grammar_text(value)
         case "chat_template":
             return template_text(value)
-        case "stop":
+        case "stop" | "tools":
             return tuple(value)
         case "lora":
             return parse("load.lora", json.dumps(value))

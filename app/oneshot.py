@@ -144,7 +144,7 @@ def _cells(job: OneShot, asked: str) -> int | None:
     most_new = job.settings.generation().max_new_tokens
     if most_new is None or job.dry_run:
         return None
-    words = (asked, job.settings.get("system") or "")
+    words = (asked, job.settings.system or "")
     return sum(len(text.encode("utf-8", "replace")) for text in words) + most_new + TEMPLATE_TOKENS
 
 
@@ -167,7 +167,7 @@ def _keep(job: OneShot, asked: str, answer: Answer) -> None:
     if job.is_kept and not job.chat.needs_session and answer.session_id is None and answer.begun:
         from app.keep import keep
 
-        answer.session_id = keep(asked, job.settings.get("system"), answer.replies)
+        answer.session_id = keep(asked, job.settings.system, answer.replies)
 
 
 @contextmanager
@@ -182,10 +182,11 @@ def loaded(
 
     source = source_of(settings)
     options: dict[str, Any] = {"slots": slots, "most_cells": most_cells, **settings.load_options()}
+    assistant = options.pop("assistant_model", None)
     with interruption.noted(), LoadProgress(lambda: interruption.pending is None) as progress:
-        if assistant := options.get("assistant_model"):
-            options["assistant_model"] = load(assistant, progress=progress)
         model = load(source, progress=progress, **options)
+        if assistant:
+            _attach_draft_model(model, assistant, progress)
     try:
         if model.handle.info.is_embedding:
             raise ModelLoadError(
@@ -199,6 +200,18 @@ def loaded(
         yield model
     finally:
         model.close()
+
+
+def _attach_draft_model(model: GenerativeModel, assistant: str, progress: LoadProgress) -> None:
+    """Load the model that drafts for `model`, where drafts are of use to it."""
+    from backend import load
+
+    if not model.supports_speculative_decoding:
+        notify(
+            "the draft model (--draft-model) is not used: this version cannot check drafts with this model"
+        )
+        return
+    model.set_assistant(load(assistant, progress=progress))
 
 
 def _sink(job: OneShot) -> Sink:
@@ -238,7 +251,7 @@ def _prompt(job: OneShot) -> tuple[str, list[Picture]]:
 
 
 def _messages(job: OneShot, text: str) -> list[dict[str, str]]:
-    system = job.settings.get("system")
+    system = job.settings.system
     turns = [{"role": "system", "content": system}] if system else []
     return [*turns, {"role": "user", "content": text}]
 

@@ -45,7 +45,7 @@ def run(
     if choice.tools:
         from app.tool_choice import choose
 
-        tools, warnings = choose(choice.tools, folder)
+        tools, warnings = choose(choice.tools, folder, job.settings.get("hidden_tools", ()))
         for warning in warnings:
             notify(warning)
     return asyncio.run(_answer(job, asked, sink, answer, tools, folder, pictures))
@@ -146,7 +146,7 @@ async def _session(
 async def _load(manager: SessionManager, job: oneshot.OneShot, stop: _Stop) -> ChatCard:
     options = {"slots": 1, **job.settings.load_options()}
     if options.pop("assistant_model", None):
-        notify("the draft model is not used in chats and with tools")
+        notify("the draft model (--draft-model) is not used in chats and with tools")
     with LoadProgress(lambda: stop.number is None) as progress:
 
         def show(fraction: float) -> None:
@@ -170,12 +170,17 @@ def _check(card: ChatCard, job: oneshot.OneShot) -> None:
             remedy="Choose a chat model; `fireside models list` shows what is here.",
             exit_code=ExitCode.NO_MODEL,
         )
-    if job.chat.tools and not card.supports_tools:
-        raise usage(
-            f"The chat template of {card.model_id} has no way to call tools.",
-            "Add --tool-format generic, which has it call them in a form that a grammar enforces, "
-            "or choose a model made for tools.",
-        )
+    if not job.chat.tools or card.supports_tools:
+        return
+    missing = usage(
+        f"The chat template of {card.model_id} has no way to call tools.",
+        "Add --tool-format generic, which has it call them in a form that a grammar enforces, "
+        "or choose a model made for tools.",
+    )
+    origin = job.settings.values["tools"].origin
+    if origin.startswith("-"):
+        raise missing
+    notify(f"{missing.message} Those of {origin} are not offered.")
 
 
 @asynccontextmanager
@@ -200,9 +205,10 @@ async def _set_for_now(
         wanted["tools"] = [tool.name for tool in tools]
     if choice.workspace and before["workspace"] != str(_folder(choice.workspace)):
         raise usage(f"This chat works in {before['workspace']}; --workspace cannot move it.")
-    system = settings.values.get("system")
-    if system is not None and system.value and (not choice.goes_on or system.origin.startswith("-")):
-        await manager.configure(session_id, system=system.value)
+    given = settings.values.get("system")
+    # A chat that goes on keeps what its model was told, unless a flag says otherwise.
+    if settings.system and (not choice.goes_on or (given and given.origin.startswith("-"))):
+        await manager.configure(session_id, system=settings.system)
     if not wanted:
         yield
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from app import mcp_settings, paths
@@ -42,9 +43,12 @@ def trust_book() -> TrustBook:
     return TrustBook(paths.data_dir() / "trust.json")
 
 
-def choose(values: Sequence[str], project: Path | None) -> tuple[list[Tool], list[str]]:
+def choose(
+    values: Sequence[str], project: Path | None, hidden: Sequence[str] = ()
+) -> tuple[list[Tool], list[str]]:
     """The tools that the values of `--tools` name, loaded, and what is to be said of the rest.
 
+    Those that fit a pattern of `hidden` are left out.
     A usage failure for a name that fits nothing, a file without tools, and when none can be loaded.
     """
     patterns, files = split_choices(values)
@@ -57,6 +61,8 @@ def choose(values: Sequence[str], project: Path | None) -> tuple[list[Tool], lis
     except UnknownToolError as err:
         raise unknown(err, patterns, found) from err
     names += [one.name for one in found.manifests() if one.source == "file"]
+    away = [part.strip() for text in hidden for part in text.split(",")]
+    names = [name for name in names if not any(fnmatchcase(name, pattern) for pattern in away)]
     tools = found.load(dict.fromkeys(names))
     if not tools:
         reason = " ".join(found.warnings) or "No tool was named."
@@ -70,6 +76,6 @@ def unknown(err: UnknownToolError, names: Sequence[str], found: ToolRegistry) ->
     if hidden:
         return usage(
             f"{', '.join(hidden)} belongs to this project, which is not trusted, so it is not loaded.",
-            "Read the file; then `fireside tools trust`, or name it yourself with --tools FILE.",
+            "Read the file; then `fireside trust`, or name it yourself with --tools FILE.",
         )
     return usage(str(err))

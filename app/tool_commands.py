@@ -27,7 +27,7 @@ from tools.plugins import PluginError
 from tools.registry import UnknownToolError, split_choices
 from tools.run import ToolResult, run
 from tools.sandbox import find_sandbox
-from tools.trust import TOOLS_FOLDER, TrustError, project_tools
+from tools.trust import INSTRUCTIONS_FILE, TOOLS_FOLDER, TrustError, project_files
 from tools.workspace import Workspace
 
 _HEADINGS = ("NAME", "DOES", "FROM", "WHAT")
@@ -98,25 +98,28 @@ def run_one(name: str, given: Sequence[str], workspace: str | None, *, yes: bool
 
 
 def trust(directory: str | None, *, revoke: bool) -> ExitCode:
-    """Let a project's tool files be loaded as they are now, after a person has seen them; or no longer.
+    """Let a project's files be used as they are now, after a person has seen them; or no longer.
 
     Nobody at the terminal means no. A file that changes later is asked about again.
     """
-    folder = _existing_folder(directory, "`fireside tools trust`")
+    folder = _existing_folder(directory, "`fireside trust`")
     try:
         if revoke:
             trust_book().revoke(folder)
             notify(f"{folder} is not trusted")
             return ExitCode.ANSWERED
         # Read once: what is trusted is what was shown, whatever is written meanwhile.
-        files = project_tools(folder)
+        files = project_files(folder)
         if not files:
-            raise usage(f"{folder} has no tools of its own: there is no .py file in {TOOLS_FOLDER}.")
+            raise usage(
+                f"{folder} has nothing of its own: no tools, settings or prompts in {TOOLS_FOLDER.parent}, "
+                f"and no {INSTRUCTIONS_FILE}."
+            )
         found = trust_book().check(folder, files)
         if found.state == "trusted":
             notify(f"{folder} is trusted already")
             return ExitCode.ANSWERED
-        what = "has changed since it was trusted" if found.state == "changed" else "would load this"
+        what = "has changed since it was trusted" if found.state == "changed" else "would bring this along"
         if not agreed(f"{found.difference}\n\n{folder} {what}. Trust it, with exactly these files?"):
             raise Failure(
                 "not_confirmed",
@@ -127,7 +130,7 @@ def trust(directory: str | None, *, revoke: bool) -> ExitCode:
         trust_book().grant(folder, files)
     except TrustError as err:
         raise Failure("trust", str(err), exit_code=ExitCode.FAILED) from err
-    notify(f"{folder} is trusted, as long as its tool files stay as they are")
+    notify(f"{folder} is trusted, as long as these files stay as they are")
     return ExitCode.ANSWERED
 
 

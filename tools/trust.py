@@ -18,6 +18,9 @@ from tools.preview import show_change, visible
 from tools.private_file import PrivateFile, PrivateFileError
 
 TOOLS_FOLDER = Path(".fireside", "tools")
+PROMPTS_FOLDER = Path(".fireside", "prompts")
+SETTINGS_FILE = Path(".fireside", "config.toml")
+INSTRUCTIONS_FILE = "AGENTS.md"
 
 _MOST_FILES = 100
 _MOST_BYTES = 1 << 20
@@ -94,20 +97,64 @@ def _checked(files: Any) -> dict[str, dict[str, str]]:
     return {str(name): {"sha256": kept["sha256"], "text": str(kept["text"])} for name, kept in files.items()}
 
 
-def project_tools(project: Path) -> dict[str, bytes]:
-    """The tool files of a project with their content, by name relative to it.
+def project_files(project: Path) -> dict[str, bytes]:
+    """Every file of a project that would be loaded, with its content, by name relative to it.
 
-    Links are left out: what they lead to could change without being seen. Nothing is run.
+    Its tools, settings and prompts, and the instructions that hold in it. Links are left out: what
+    they lead to could change without being seen. Nothing is run.
     """
-    folder = Path(os.path.realpath(project)) / TOOLS_FOLDER
+    return {
+        **project_tools(project),
+        **project_settings(project),
+        **project_prompts(project),
+        **project_instructions(project),
+    }
+
+
+def project_tools(project: Path) -> dict[str, bytes]:
+    """The tool files of a project with their content, by name relative to it."""
+    return _files_in(project, TOOLS_FOLDER, ".py")
+
+
+def project_prompts(project: Path) -> dict[str, bytes]:
+    """The prompt files of a project with their content, by name relative to it."""
+    return _files_in(project, PROMPTS_FOLDER, ".md")
+
+
+def project_settings(project: Path) -> dict[str, bytes]:
+    """The settings file of a project and its content; nothing where it has none."""
+    root = Path(os.path.realpath(project))
+    if (root / SETTINGS_FILE.parent).is_symlink():
+        return {}
+    data = read_plain(root / SETTINGS_FILE)
+    return {} if data is None else {str(SETTINGS_FILE): data}
+
+
+def project_instructions(project: Path) -> dict[str, bytes]:
+    """The nearest AGENTS.md and its content, up to the root of the repository that `project` is in.
+
+    Outside of a repository only the folder itself counts.
+    """
+    root = Path(os.path.realpath(project))
+    folders = [root, *root.parents]
+    top = next((index for index, folder in enumerate(folders) if (folder / ".git").exists()), 0)
+    for folder in folders[: top + 1]:
+        data = read_plain(folder / INSTRUCTIONS_FILE)
+        if data is not None and data.strip():
+            return {os.path.relpath(folder / INSTRUCTIONS_FILE, root): data}
+    return {}
+
+
+def _files_in(project: Path, place: Path, ending: str) -> dict[str, bytes]:
+    folder = Path(os.path.realpath(project)) / place
     if folder.is_symlink() or folder.parent.is_symlink() or not folder.is_dir():
         return {}
-    names = sorted(name for name in os.listdir(folder) if name.endswith(".py"))
+    names = sorted(name for name in os.listdir(folder) if name.endswith(ending))
     found: dict[str, bytes] = {}
     for name in names[:_MOST_FILES]:
         data = read_plain(folder / name)
         if data is not None:
-            found[str(TOOLS_FOLDER / name)] = data
+            found[str(place / name)] = data
     return found
 
 

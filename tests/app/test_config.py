@@ -14,6 +14,7 @@ import backend
 from app import config
 from app.config import KINDS, SettingError, Value, environment_name, forget, full_name, parse, resolve, store
 from app.kinds import CHOICES
+from app.sessions.toolbox import Mode
 from backend.handle import LoadOptions
 from backend.plan import KV_BYTES
 from backend.types import EFFORT_LEVELS, ComputeDtype, GenerationConfig, KvCacheMode
@@ -167,6 +168,8 @@ def test_the_choices_are_those_of_the_backend() -> None:
         "cache_mode": get_args(KvCacheMode),
         "cache_type": tuple(KV_BYTES),
         "dtype": get_args(ComputeDtype),
+        "approval": get_args(Mode),
+        "color": ("auto", "never", "16", "256", "truecolor"),
     } == CHOICES
 
 
