@@ -370,6 +370,15 @@ class Model:
         wanted = 0x18  # LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_USER_DEFINED
         return tuple(token for token in range(self.n_vocab) if attribute(vocab, token) & wanted)
 
+    @cached_property
+    def byte_tokens(self) -> dict[int, int]:
+        """Tokens of one byte, by that byte. Vocabularies of bytes have them among their first tokens."""
+        found: dict[int, int] = {}
+        for token in range(min(self.n_vocab, 4096)):
+            if len(piece := self.piece(token)) == 1:
+                found.setdefault(piece[0], token)
+        return found
+
     def is_control(self, token: int) -> bool:
         found = self._control.get(token)
         if found is None:

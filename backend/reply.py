@@ -144,6 +144,7 @@ class _Voice:
             decode_s=ended.decode_s,
             time_to_first_token_s=ended.time_to_first_token_s,
             tokens_per_second=speed,
+            forced_tokens=ended.forced_tokens,
             stop_match=ended.stop_match,
             seed=ended.seed,
             truncated=truncated,

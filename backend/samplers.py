@@ -110,9 +110,20 @@ class Candidates:
             self._rows["logit"][:count][self._rows["id"][:count] == token] = float("-inf")
         self._reset(count)
 
+    def offer(self, tokens: Sequence[int]) -> None:
+        """Take these tokens, all equally likely."""
+        count = len(tokens)
+        self._rows["id"][:count], self._rows["logit"][:count] = tokens, 1.0
+        self._reset(count)
+
     def set_one(self, token: int) -> None:
         self._rows[0] = (token, 1.0, 0.0)
         self._reset(1)
+
+    @property
+    def ids(self) -> list[int]:
+        """The tokens that are left."""
+        return self._rows["id"][: self._raw.size].tolist()
 
     def _reset(self, count: int) -> None:
         self._raw.size, self._raw.selected, self._raw.sorted = count, -1, False

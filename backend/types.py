@@ -202,6 +202,8 @@ class GenerationReport:
     decode_s: float = 0.0
     time_to_first_token_s: float = 0.0
     tokens_per_second: float = 0.0
+    forced_tokens: int = 0
+    """New tokens that a grammar left no choice about: they were not sampled."""
     drafted_tokens: int = 0
     accepted_tokens: int = 0
     stop_match: str | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 
+from backend.engine.forced import ForcedText
 from backend.engine.request import EngineRequest
 from backend.engine.sampling import Sampler
 from backend.engine.thought import ThoughtMarks, ThoughtTracker
@@ -35,6 +36,9 @@ class ConstrainedSampler(Sampler):
         self._compiled = request.compiled or compiled(model, self._grammar)
         self._bound = None if self._grammar.lazy else self._compiled.clone()
         self._watch = _Watch(model, request.grammar, request.thought)
+        # Logprobs are of what was sampled, and a bias may forbid the very tokens a text is made of.
+        samples_all = request.config.logprobs is not None or bool(request.config.logit_bias)
+        self._forced = None if samples_all else ForcedText(model)
         super().__init__(model, request.config, seed, max_seq)
 
     def draw(self, context: Context, row: int) -> int:
@@ -50,6 +54,12 @@ class ConstrainedSampler(Sampler):
         if not self._take(token):
             raise EngineError("A token that was written is not allowed by the grammar of this reply.")
         self._chain.accept(token)
+
+    def forced(self) -> list[int]:
+        if self._bound is None or self._forced is None:
+            return []
+        text, is_end = self._forced.after(self._bound)
+        return settled_tokens(self._model, text, is_end=is_end) if text else []
 
     def _draw_asleep(self, context: Context, row: int) -> int:
         """Draw freely, but no token that completes a trigger and goes on as the grammar forbids."""
@@ -182,6 +192,28 @@ def exact_tokens(model: Model, text: bytes) -> list[int] | None:
         if tokens:
             return tokens
     return None
+
+
+def settled_tokens(model: Model, text: bytes, *, is_end: bool) -> list[int]:
+    """Tokens a model would write for the beginning of `text`, whatever follows.
+
+    What follows may join the last token, and with it those in front that make one word, or one row of
+    signs, with it: they are left out.
+    """
+    tokens = exact_tokens(model, text) or []
+    if is_end:
+        return tokens
+    while tokens:
+        right = model.piece(tokens.pop())
+        if tokens and _sort(model.piece(tokens[-1])[-1]) != _sort(right[0]):
+            break
+    return tokens
+
+
+def _sort(byte: int) -> str:
+    """What a character is to a tokenizer, which joins those of one sort."""
+    char = chr(byte)
+    return "word" if byte >= 0x80 or char.isalnum() else "blank" if char.isspace() else "sign"
 
 
 def compiled(model: Model, grammar: Grammar) -> GrammarSampler:

@@ -86,6 +86,7 @@ class Ended:
     prefill_s: float
     decode_s: float
     time_to_first_token_s: float
+    forced_tokens: int = 0
     stop_match: str | None = None
     is_cut: bool = False
     """Whether text is missing for some of the ids: a stop string's, or a hidden control token's."""

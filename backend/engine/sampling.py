@@ -81,6 +81,10 @@ class Sampler:
         """Take note of a token that was not drawn here."""
         self._chain.accept(token)
 
+    def forced(self) -> list[int]:
+        """Tokens that must come next, whatever the model says. Each is still to be accepted."""
+        return []
+
     def close(self) -> None:
         self._chain.close()
 

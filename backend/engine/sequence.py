@@ -32,6 +32,8 @@ class Sequence:
         self.step_start = 0
         """How many tokens the slot held before the step that now runs."""
         self.reused = 0
+        self.forced_tokens = 0
+        """How many of its tokens the grammar left no choice about."""
         self.done = False
         self._model = model
         self._shown = request.shown_specials
@@ -45,6 +47,7 @@ class Sequence:
             if self._meter.is_spent_at_once():
                 self._override.extend(request.thought_budget.closer)
         self._end_token: int | None = None
+        self._next_rows = 1
         self._hid = False
         """Whether a control token was left out of the text."""
         self._admitted = self._first = self._last = 0.0
@@ -81,8 +84,8 @@ class Sequence:
 
     @property
     def writes_next(self) -> bool:
-        """Whether one row is all that separates it from its next token."""
-        return self.started and self.pending == 1
+        """Whether only what it wrote last separates it from its next token: one row, or a forced text's."""
+        return self.started and 0 < self.pending <= self._next_rows
 
     @property
     def may_start(self) -> bool:
@@ -106,8 +109,23 @@ class Sequence:
             return self._override.popleft()
         return self.forced.popleft() if self.forced else None
 
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing but its grammar says what it writes next."""
+        return self.forced is None and not self._override
+
     def accept(self, token: int, logprob: TokenLogprob | None) -> tuple[Delta, Finish | None]:
         """Take a new token; what it adds to the text, and whether it ends the reply."""
+        self._next_rows = 1
+        return self._accept(token, logprob)
+
+    def accept_forced(self, token: int) -> tuple[Delta, Finish | None]:
+        """Take a token the grammar leaves no choice about; its row is decoded with the next."""
+        self._next_rows += self.started
+        self.forced_tokens += 1
+        return self._accept(token, None)
+
+    def _accept(self, token: int, logprob: TokenLogprob | None) -> tuple[Delta, Finish | None]:
         self.tokens.append(token)
         self._last = time.perf_counter()
         self._first = self._first or self._last
@@ -156,6 +174,7 @@ class Sequence:
             prompt_tokens=self.prompt_length,
             reused_tokens=self.reused,
             new_tokens=self.new_tokens,
+            forced_tokens=self.forced_tokens,
             queue_s=admitted - submitted,
             prefill_s=first - admitted,
             decode_s=(self._last - self._first) if self._first else 0.0,
