@@ -1,0 +1,76 @@
+"""The line that a picker is filtered with: the prompt, the text, and a fact at the right."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.widgets import Input
+
+from app.tui.widgets.cells import Line, Span, width_of
+from app.tui.widgets.ink import ink_of
+from app.tui.widgets.rows import Lines, Row
+
+MAX_CHARS = 500
+
+
+class FilterInput(Input):
+    """A single line without a frame. A paste of several lines becomes one."""
+
+    DEFAULT_CSS = """
+    FilterInput, FilterInput:focus {
+        border: none; height: 1; padding: 0; width: 1fr;
+        background: $panel; background-tint: $panel 0%; color: $foreground;
+    }
+    FilterInput > .input--cursor { background: $panel; color: $foreground; text-style: reverse; }
+    FilterInput > .input--placeholder { color: $muted; }
+    """
+
+    def __init__(self, placeholder: str, value: str = "") -> None:
+        super().__init__(
+            value, placeholder=placeholder, max_length=MAX_CHARS, compact=True, select_on_focus=False
+        )
+        self.cursor_blink = False
+
+
+class Filter(Horizontal):
+    """The prompt, what is typed, and how much it found. A prompt stands there only while keys go here."""
+
+    DEFAULT_CSS = """
+    Filter { height: 1; width: 1fr; background: $panel; }
+    Filter #prompt { width: 2; }
+    Filter #fact { width: auto; }
+    """
+
+    def __init__(self, placeholder: str = "type to filter", value: str = "") -> None:
+        super().__init__()
+        self.input = FilterInput(placeholder, value)
+        self._prompt = Lines([Row(())], id="prompt")
+        self._fact = Lines([Row(())], id="fact")
+
+    def compose(self) -> ComposeResult:
+        yield self._prompt
+        yield self.input
+        yield self._fact
+
+    @property
+    def value(self) -> str:
+        """What is typed."""
+        return self.input.value
+
+    def say(self, fact: str | Line) -> None:
+        """A fact at the right end."""
+        spans = [Span(fact, "muted")] if isinstance(fact, str) else list(fact)
+        self._fact.styles.width = (width_of(spans) + 2) if spans else 0
+        self._fact.show([Row(spans, indent=2)])
+
+    def on_mount(self) -> None:
+        self._show_prompt(focused=self.input.has_focus)
+        self.watch(self.input, "has_focus", self._on_focus_changed, init=False)
+
+    def _on_focus_changed(self, focused: bool) -> None:
+        self._show_prompt(focused=focused)
+
+    def _show_prompt(self, *, focused: bool) -> None:
+        ink = ink_of(self)
+        mark = ink.glyphs.prompt if focused else " "
+        self._prompt.show([Row((Span(mark, "primary", bold=ink.plain),), indent=0)])

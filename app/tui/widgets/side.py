@@ -1,0 +1,280 @@
+"""The chats pane: every chat in one widget, grouped by time, with its state as mark and word.
+
+It shows what it is given and posts what a person wants done; it changes no chat itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.message import Message
+
+from app.tui.frame import is_tall
+from app.tui.widgets.ages import age, grouped
+from app.tui.widgets.cells import Span, cut, plain
+from app.tui.widgets.ink import Ink, ink_of
+from app.tui.widgets.rows import BLANK, Lines, Row, RowList, lines
+
+if TYPE_CHECKING:
+    from app.glyphs import Glyphs
+    from app.sessions.snapshot import SessionSummary
+    from app.tui.shell import LiveState
+
+ChatState = Literal["asks", "running", "waits", "new", "failed", "idle"]
+Wish = Literal["open", "rename", "pin", "archive", "delete", "fork"]
+
+UNTITLED = "new chat"
+_NO_CHATS = ("No chats yet.", "Write a message to", "begin the first.")
+_EMBER_S = 0.5
+_TEXT_AT = 4
+_GAP = 2
+_END = 2
+"""Cells between a row's word and the pane's right edge."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatLine:
+    """One chat of the list. `word` stands at the right where the state has none of its own."""
+
+    id: str
+    title: str
+    updated_at: int
+    pinned: bool = False
+    state: ChatState = "idle"
+    word: str = ""
+
+
+def chat_line(summary: SessionSummary, live: LiveState | None = None) -> ChatLine:
+    """A chat as the store and, where it is open here, the screen know it."""
+    state, word = _state(summary, live)
+    title = plain(summary.title or "") or UNTITLED
+    return ChatLine(summary.id, title, summary.updated_at, summary.pinned, state, word)
+
+
+def _state(summary: SessionSummary, live: LiveState | None) -> tuple[ChatState, str]:
+    if summary.pending_elicitations_count or (live and live.asking):
+        return "asks", ""
+    if live is None:
+        # What another program runs, or what ended here long ago.
+        return ("failed", "") if summary.status == "failed" else ("idle", "")
+    if live.waits:
+        return "waits", ""
+    if live.running:
+        if live.prefill is not None:
+            return "running", f"{live.prefill:.0%}".replace("%", " %")
+        return "running", f"{live.speed:.0f} t/s" if live.speed else "..."
+    if live.failed:
+        return "failed", ""
+    return ("new", "") if live.unread else ("idle", "")
+
+
+def mark_of(state: ChatState, glyphs: Glyphs, step: int = 0) -> Span:
+    """The sign before a title."""
+    match state:
+        case "asks":
+            return Span("?", "approval", bold=True)
+        case "running":
+            return Span(glyphs.ember[step % len(glyphs.ember)], "primary")
+        case "new":
+            return Span(glyphs.unread, "accent")
+        case "failed":
+            return Span(glyphs.failed, "error")
+        case "waits" | "idle":
+            return Span(" ")
+
+
+def word_of(chat: ChatLine, now: float) -> Span:
+    """The word at the right end of a row."""
+    match chat.state:
+        case "asks":
+            return Span("asks", "approval", bold=True)
+        case "running":
+            return Span(chat.word, "primary")
+        case "waits":
+            return Span("waits", "muted")
+        case "new":
+            return Span("new", "accent")
+        case "failed":
+            return Span("failed", "error")
+        case "idle":
+            return Span(age(chat.updated_at, now), "muted")
+
+
+def chat_row(chat: ChatLine, width: int, now: float, glyphs: Glyphs, step: int = 0) -> Row:
+    """The row of a chat in a pane of `width` cells, from the mark on."""
+    word = word_of(chat, now)
+    room = width - _TEXT_AT - _GAP - len(word.text) - _END
+    title = cut(chat.title, room, glyphs.cut_right)
+    bold = chat.state in ("asks", "new")
+    name = (Span(" "), mark_of(chat.state, glyphs, step), Span(" "), Span(title, bold=bold))
+    return Row(name, (word, Span(" ")), chat.id, indent=0, named=4)
+
+
+class ChatsPane(Vertical, can_focus=True):
+    """All chats. `show` gives the list; the open chat is marked even while the pane has no focus."""
+
+    DEFAULT_CSS = """
+    ChatsPane { background: $surface; height: 100%; padding: 0; }
+    ChatsPane Lines { background: $surface; width: 100%; }
+    ChatsPane RowList { background: $surface; width: 100%; }
+    """
+    BINDINGS: ClassVar[Any] = [
+        Binding("up,k", "move(-1)", "up", show=False),
+        Binding("down,j", "move(1)", "down", show=False),
+        Binding("pageup", "page(-1)", "a page up", show=False),
+        Binding("pagedown", "page(1)", "a page down", show=False),
+        Binding("home,g", "jump(False)", "first", show=False),
+        Binding("end,G", "jump(True)", "last", show=False),
+        Binding("enter", "wish('open')", "open"),
+        Binding("r", "wish('rename')", "rename"),
+        Binding("p", "wish('pin')", "pin"),
+        Binding("a", "wish('archive')", "put away"),
+        Binding("d,delete", "wish('delete')", "delete"),
+        Binding("f", "wish('fork')", "fork"),
+    ]
+
+    class Wished(Message):
+        """A person wants something done with a chat."""
+
+        def __init__(self, session_id: str, wish: Wish) -> None:
+            super().__init__()
+            self.session_id = session_id
+            self.wish: Wish = wish
+
+    class NewWished(Message):
+        """A person wants an empty chat."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.time, motion: bool = True) -> None:
+        super().__init__(id="chats")
+        self._clock = clock
+        self._motion = motion
+        self._chats: dict[str, ChatLine] = {}
+        self._open: str | None = None
+        self._wanted: str | None = None
+        self._step = 0
+        self._head = Lines(ground="surface", id="chats-head")
+        self._list = RowList(ground="surface", id="chats-list")
+        self._foot = Lines(ground="surface", id="chats-foot")
+
+    def compose(self) -> ComposeResult:
+        yield self._head
+        yield self._list
+        yield self._foot
+
+    def on_mount(self) -> None:
+        self._list.active = self.has_focus
+        self._ticks = self.set_interval(_EMBER_S, self._tick, pause=True)
+        self._draw()
+
+    # ---- what is shown ---------------------------------------------------------------------
+
+    def show(self, chats: Iterable[ChatLine], open_id: str | None = None) -> None:
+        """Show these chats; `open_id` is the one beside the pane."""
+        before = {(chat.id, chat.pinned, chat.updated_at) for chat in self._chats.values()}
+        self._chats = {chat.id: chat for chat in chats}
+        follows = open_id != self._open
+        if follows:
+            self._open = self._wanted = open_id
+        if follows or before != {(chat.id, chat.pinned, chat.updated_at) for chat in self._chats.values()}:
+            self._draw()
+        else:
+            for chat in self._chats.values():
+                self._list.change(self._row(chat))
+        self._pace()
+
+    def change(self, session_id: str, state: ChatState, word: str = "") -> None:
+        """One chat has another state; costs one row."""
+        chat = self._chats.get(session_id)
+        if chat is None or (chat.state, chat.word) == (state, word):
+            return
+        self._chats[session_id] = changed = replace(chat, state=state, word=word)
+        if self.is_mounted:
+            self._list.change(self._row(changed))
+        self._pace()
+
+    @property
+    def selected(self) -> str | None:
+        """The id of the chat under the mark."""
+        return self._list.selected
+
+    def _draw(self) -> None:
+        if not self.is_mounted or not self.size.width:
+            return
+        ink = ink_of(self)
+        self._head.show(self._head_rows(ink))
+        self._foot.show([BLANK, Row((Span(f"{ink.key('ctrl+f')} search", "muted"),), indent=_TEXT_AT)])
+        rows: list[Row] = []
+        for name, chats in grouped(self._chats.values(), self._clock()):
+            rows += [BLANK] if rows else []
+            rows.append(Row((Span(name, "muted"),), indent=_TEXT_AT - 1))
+            rows += [self._row(chat) for chat in chats]
+        if not rows:
+            rows = lines(_NO_CHATS, "muted", indent=_TEXT_AT - 1)
+        self._list.show(rows, self._wanted)
+        self._wanted = None
+
+    def _head_rows(self, ink: Ink) -> Sequence[Row]:
+        key = (Span(f"{ink.key('ctrl+n')} new", "muted"), Span(" " * _END))
+        row = Row((Span("chats", bold=True),), key, indent=_TEXT_AT)
+        return [BLANK, row, BLANK] if is_tall(self.screen.size.height) else [row, BLANK]
+
+    def _row(self, chat: ChatLine) -> Row:
+        return chat_row(chat, self.size.width, self._clock(), ink_of(self).glyphs, self._step)
+
+    def _pace(self) -> None:
+        """The ember steps only while something runs."""
+        if not self.is_mounted:
+            return
+        alive = self._motion and any(chat.state == "running" for chat in self._chats.values())
+        if alive:
+            self._ticks.resume()
+        else:
+            self._ticks.pause()
+
+    def _tick(self) -> None:
+        self._step += 1
+        for chat in self._chats.values():
+            if chat.state == "running":
+                self._list.change(self._row(chat))
+
+    # ---- events ----------------------------------------------------------------------------
+
+    def on_resize(self) -> None:
+        self._draw()
+
+    def on_focus(self) -> None:
+        self._list.active = True
+
+    def on_blur(self) -> None:
+        self._list.active = False
+        if self._open is not None:
+            self._list.select(self._open)
+
+    def on_row_list_selected(self, event: RowList.Selected) -> None:
+        event.stop()
+
+    def on_row_list_chosen(self, event: RowList.Chosen) -> None:
+        event.stop()
+        self._wish(event.key, "open")
+
+    def action_move(self, step: int) -> None:
+        self._list.move(step)
+
+    def action_page(self, direction: int) -> None:
+        self._list.page(direction)
+
+    def action_jump(self, end: bool) -> None:
+        self._list.jump(end=end)
+
+    def action_wish(self, wish: Wish) -> None:
+        if (selected := self._list.selected) is not None:
+            self._wish(selected, wish)
+
+    def _wish(self, session_id: str, wish: Wish) -> None:
+        self.post_message(self.Wished(session_id, wish))
