@@ -21,24 +21,28 @@ class Grid(NamedTuple):
     """Of the main area, the scroll bar's column included."""
     edge: int
     """Column of the edge; the seam and the status bar begin here too."""
-    text: int
-    """First column of text."""
     measure: int
     """Cells a line of text may take."""
-    right: int
-    """First column right of the fills, the seam and the status bar."""
 
     @property
-    def narrow(self) -> bool:
-        """True where right-hand statistics go."""
-        return self.width < NARROW
+    def text(self) -> int:
+        """First column of text."""
+        return self.edge + 2
 
-    @classmethod
-    def of(cls, width: int) -> Grid:
-        """The grid of a main area `width` cells wide; never less than one cell of text."""
-        if width < NARROW:
-            measure = max(1, width - 3)
-            return cls(width, 0, 2, measure, max(3, width - 1))
-        measure = min(MEASURE, width - 8)
-        edge = max(2, (width - measure - 4) // 2)
-        return cls(width, edge, edge + 2, measure, edge + measure + 3)
+    @property
+    def right(self) -> int:
+        """First column right of the fills, the seam and the status bar."""
+        return max(self.edge + 3, min(self.text + self.measure + 1, self.width))
+
+    @property
+    def column(self) -> int:
+        """Cells from the edge to `right`."""
+        return self.right - self.edge
+
+
+def grid_of(width: int) -> Grid:
+    """The grid of a main area `width` cells wide; never less than one cell of text."""
+    if width < NARROW:
+        return Grid(width, 0, max(1, width - 3))
+    measure = min(MEASURE, width - 8)
+    return Grid(width, max(2, (width - measure - 4) // 2), measure)
