@@ -55,6 +55,7 @@ class FollowedTurn:
     _response: Response | None = None
     _speeds: list[SessionSpeedEvent] = field(default_factory=list[SessionSpeedEvent])
     _finish: str | None = None
+    _schema_errors: tuple[str, ...] = ()
     _stopping: asyncio.Task[None] | None = None
 
     async def run(self, asked: str, pictures: Sequence[Picture] = ()) -> None:
@@ -117,7 +118,7 @@ class FollowedTurn:
                 self._streamed.add(f"{event.message_id} thought")
                 self._think(delta)
             case OutputItemDoneEvent(item=Message(role="assistant") as message):
-                self._finish = message.finish
+                self._finish, self._schema_errors = message.finish, message.schema_errors or ()
                 if message.text and not self._streamed & {message.id, None}:
                     self._say(message.text, message.id)
             case OutputItemDoneEvent(item=Reasoning() as thought):
@@ -199,6 +200,7 @@ class FollowedTurn:
             seed=speeds[-1].seed if speeds else 0,
             text=reply.text,
             reasoning=reply.reasoning,
+            schema_errors=self._schema_errors,
             tool_calls=tuple(
                 ToolCall(call.call_id, call.name, _object(call.arguments), call.arguments, call.error)
                 for call in self._calls.values()

@@ -266,6 +266,7 @@ def _reply_fields(reply: Reply) -> dict[str, Any]:
         "stop_match": report.stop_match,
         "seed": report.seed,
         "truncated": report.truncated,
+        "schema_errors": list(report.schema_errors),
         "usage": {
             "prompt_tokens": report.prompt_tokens,
             "reused_tokens": report.reused_tokens,

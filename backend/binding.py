@@ -19,6 +19,8 @@ from backend.types import GenerationConfig, Grammar, TextPiece, ToolCall
 
 if TYPE_CHECKING:
     from backend.chat import ChatTemplate
+    from backend.chat.answer import AnswerCheck
+    from backend.chat.grammar import ReplyGrammar
 
 logger = logging.getLogger("fireside")
 
@@ -26,6 +28,14 @@ EFFORT_BUDGETS = {"minimal": 128, "low": 512, "medium": 2048, "high": 8192, "xhi
 """Tokens of thought for an effort level, on a template that knows no levels; `max` has no limit."""
 _ROLE_STOPS = tuple(f"\n{role}:" for role in ("system", "user", "assistant", "tool"))
 """What would open another speaker's line in a conversation without a template."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a reply is held to while it is written, and what is left to check once it is complete."""
+
+    grammar: Grammar | None = None
+    answer_check: AnswerCheck | None = None
 
 
 @dataclass(frozen=True)
@@ -99,20 +109,27 @@ class FormatBinding:
             json_schema=config.json_schema,
         )
 
-    def grammar(self, request: Request, config: GenerationConfig, prompt: Prompt) -> Grammar | None:
+    def bound(self, request: Request, config: GenerationConfig, prompt: Prompt) -> Bound:
         """What binds the reply. ValueError for a grammar or a schema that cannot be."""
         if config.grammar is not None:
             check_grammar(config.grammar)
-            return self._after_thought(config.grammar, request, prompt)
-        if self._template is None or request.messages is None:
-            if config.json_schema is None:
-                return None
-            from backend.chat.schema import schema_grammar
-
-            return Grammar(schema_grammar(config.json_schema, strict=True).text)
+            return Bound(self._after_thought(config.grammar, request, prompt))
         if config.json_schema is None and not request.tools:
-            return None
-        bound = self._template.reply_grammar(
+            return Bound()
+        bound = self._told(request, config, prompt)
+        for warning in bound.warnings:
+            logger.warning("Schema: %s", warning)
+        # An answer with its thought in it is no JSON value.
+        is_whole = config.reasoning_format != "none" or self.thought(request, prompt) is None
+        return Bound(bound.grammar, bound.answer_check if is_whole else None)
+
+    def _told(self, request: Request, config: GenerationConfig, prompt: Prompt) -> ReplyGrammar:
+        """The grammar of calls and of an answer bound to a schema, with what it leaves out."""
+        if self._template is None or request.messages is None:
+            from backend.chat.grammar import schema_only
+
+            return schema_only(config.json_schema)
+        return self._template.reply_grammar(
             list(request.tools),
             tool_choice=config.tool_choice or "auto",
             parallel_tool_calls=config.parallel_tool_calls is not False,
@@ -121,9 +138,6 @@ class FormatBinding:
             enable_thinking=config.enable_thinking,
             reasoning_effort=config.reasoning_effort,
         )
-        for warning in bound.warnings:
-            logger.warning("Schema: %s", warning)
-        return bound.grammar
 
     def _after_thought(self, grammar: str, request: Request, prompt: Prompt) -> Grammar:
         """A person's grammar binds the answer: it sleeps while the prompt leaves a thought open."""

@@ -19,7 +19,7 @@ from backend.engine.scheduler import Outputs
 from backend.handle import ModelHandle
 from backend.prompt import Prompt, PromptBuilder
 from backend.reply import Reply, Sink
-from backend.types import EngineError, GenerationConfig, StageEvent, StageObserver
+from backend.types import EngineError, GenerationConfig, Grammar, StageEvent, StageObserver
 
 logger = logging.getLogger("fireside")
 
@@ -106,12 +106,13 @@ class Pipeline:
             prompt = self.prompts.build(request, config)
             binding = self.handle.binding_for(request)
             parsers = [binding.parser(request, config, prompt) for _ in range(request.n)]
-            engine_request = self._engine_request(request, config, prompt)
+            bound = binding.bound(request, config, prompt)
+            engine_request = self._engine_request(request, config, prompt, bound.grammar)
             if show_specials:
                 engine_request.shown_specials = None
             if warm:
                 engine_request.max_new_tokens = 0
-            reply.prepared(parsers, prompt, time.perf_counter() - began)
+            reply.prepared(parsers, prompt, time.perf_counter() - began, bound.answer_check)
             engine_request.submitted = began
             self.engine.submit(engine_request)
             if reply.cancelled.is_set():
@@ -120,12 +121,13 @@ class Pipeline:
             self._replies.pop(reply.id, None)
             reply.fail(err)
 
-    def _engine_request(self, request: Request, config: GenerationConfig, prompt: Prompt) -> EngineRequest:
+    def _engine_request(
+        self, request: Request, config: GenerationConfig, prompt: Prompt, grammar: Grammar | None
+    ) -> EngineRequest:
         binding, chats = self.handle.binding_for(request), request.messages is not None
         forced = request.forced
         if isinstance(forced, str):
             forced = self.handle.tokenizer.encode_rest([forced])
-        grammar = binding.grammar(request, config, prompt)
         return EngineRequest(
             tokens=prompt.tokens,
             config=config,

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from backend.chat_engine import Request
 from backend.engine.request import Delta, Ended, Output, Progress
@@ -28,6 +28,9 @@ from backend.types import (
     ToolCall,
     ToolCallPiece,
 )
+
+if TYPE_CHECKING:
+    from backend.chat.answer import AnswerCheck
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +70,10 @@ class ReplyParser(Protocol):
 class _Voice:
     """One of a request's replies, being assembled."""
 
-    def __init__(self, index: int, parser: ReplyParser | None) -> None:
+    def __init__(self, index: int, parser: ReplyParser | None, check: AnswerCheck | None) -> None:
         self.index = index
         self._parser = parser
+        self._check = check
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._undelivered: list[TokenLogprob] = []
@@ -132,6 +136,7 @@ class _Voice:
             calls = tuple(map(_with_id, parsed.tool_calls))
             pieces += self._collect(parsed.pieces)
         finish: Finish = "tool_calls" if calls and ended.finish == "stop" else ended.finish
+        text = "".join(self._text)
         speed = (ended.new_tokens - 1) / ended.decode_s if ended.decode_s and ended.new_tokens > 1 else 0.0
         outcome = ChatOutcome(
             finish=finish,
@@ -149,10 +154,11 @@ class _Voice:
             seed=ended.seed,
             truncated=truncated,
             logprobs=tuple(self.logprobs) if wants_logprobs else None,
-            text="".join(self._text),
+            text=text,
             reasoning="".join(self._reasoning),
             tool_calls=calls,
             reply=self.index,
+            schema_errors=self._check.violations(text) if self._check and finish == "stop" else (),
         )
         return [*pieces, *calls, outcome]
 
@@ -205,9 +211,15 @@ class Reply:
             return None
         return self._prompt.text + "".join(self._raw), (*self._prompt.tokens, *self._ids)
 
-    def prepared(self, parsers: Sequence[ReplyParser | None], prompt: Prompt, duration_s: float) -> None:
-        """The prompt is tokenized and goes to the engine now."""
-        self._voices = [_Voice(index, parser) for index, parser in enumerate(parsers)]
+    def prepared(
+        self,
+        parsers: Sequence[ReplyParser | None],
+        prompt: Prompt,
+        duration_s: float,
+        answer_check: AnswerCheck | None = None,
+    ) -> None:
+        """The prompt is tokenized and goes to the engine now. A finished answer is still to be checked."""
+        self._voices = [_Voice(index, parser, answer_check) for index, parser in enumerate(parsers)]
         self._prompt = prompt
         self._submitted = time.perf_counter()
         self._observe(StageEvent("tokenize", self.id, len(prompt.tokens), duration_s))

@@ -222,6 +222,8 @@ class ChatOutcome(GenerationReport):
     reasoning: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     reply: int = 0
+    schema_errors: tuple[str, ...] = ()
+    """Why a finished answer does not satisfy its `json_schema`, in keywords that no grammar holds to."""
 
 
 Piece: TypeAlias = (

@@ -60,6 +60,8 @@ class Message(Item):
     usage: Json | None = None
     tokens: tuple[Json, ...] | None = None
     """Tokens with their probabilities, where the request asked for them."""
+    schema_errors: tuple[str, ...] | None = None
+    """Why a finished answer does not satisfy the schema it was asked for."""
 
     @property
     def text(self) -> str:

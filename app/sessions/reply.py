@@ -216,6 +216,7 @@ class _Draft:
                     finish=finish,
                     usage=None if outcome is None else _usage(outcome, None),
                     tokens=tuple(self.tokens) or None,
+                    schema_errors=(outcome and outcome.schema_errors) or None,
                     **common,
                 )
             )

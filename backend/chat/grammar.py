@@ -16,7 +16,7 @@ from backend.chat.document import Document, SchemaError
 from backend.chat.format import ChatFormat
 from backend.chat.gbnf import NEVER, NOTHING, Node, choice, optional, seq
 from backend.chat.marker import after_prime, tidy
-from backend.chat.schema import SchemaRules
+from backend.chat.schema import SchemaRules, schema_grammar
 from backend.chat.strings import Texts
 from backend.chat.validate import as_object
 from backend.types import Grammar
@@ -108,6 +108,15 @@ def reply_grammar(
         return _finished(schemas, reply.free_or(calls), warnings)
     root = choice(seq(node, reply.gap) for _, node in entries)
     return _finished(schemas, root, warnings, tuple(trigger for trigger, _ in entries))
+
+
+def schema_only(json_schema: Mapping[str, Any] | bool | None) -> ReplyGrammar:
+    """The grammar of a reply without a format: the value itself, or anything where there is no schema."""
+    if json_schema is None:
+        return ReplyGrammar(None)
+    made = schema_grammar(json_schema, strict=True)
+    check = AnswerCheck(json_schema) if made.dropped else None
+    return ReplyGrammar(Grammar(made.text), made.warnings, check)
 
 
 def _finished(

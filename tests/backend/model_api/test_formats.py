@@ -250,6 +250,29 @@ def test_a_schema_binds_the_answer_and_not_the_thought(model: GenerativeModel) -
     assert model.report.reasoning
 
 
+@pytest.mark.parametrize(
+    ("answer", "told"), [("6", ()), ("7", ("the number must be a multiple of 3, not 7",))]
+)
+def test_what_no_grammar_holds_an_answer_to_is_told(
+    model: GenerativeModel, tiny_base: Path, answer: str, told: tuple[str, ...]
+) -> None:
+    schema = {"type": "integer", "minimum": int(answer), "maximum": int(answer), "multipleOf": 3}
+    model.chat(HI, json_schema=schema, enable_thinking=False, max_new_tokens=20)
+    assert model.report is not None
+    assert (model.report.text, model.report.schema_errors) == (answer, told)
+    with load(tiny_base, threads=1) as base:
+        base.generate("Say a number:", json_schema=schema, max_new_tokens=20)
+        assert base.report is not None
+        assert (base.report.text, base.report.schema_errors) == (answer, told)
+
+
+def test_an_answer_that_was_cut_is_held_to_nothing(model: GenerativeModel) -> None:
+    schema = {"type": "string", "minLength": 20, "not": {"type": "string"}}
+    model.chat(HI, json_schema=schema, enable_thinking=False, max_new_tokens=1)
+    assert model.report is not None
+    assert (model.report.finish, model.report.schema_errors) == ("length", ())
+
+
 def test_a_grammar_that_does_not_compile_fails_its_request(model: GenerativeModel) -> None:
     with pytest.raises(ValueError, match="does not compile"):
         model.chat(HI, grammar="root ::= nothing")
