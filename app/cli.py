@@ -181,6 +181,27 @@ def models_pull(
     raise typer.Exit(model_commands.pull(name, yes=yes, projector=projector))
 
 
+@models.command("ps")
+def models_ps(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """List the running Firesides that have a model loaded."""
+    from app import model_commands
+
+    raise typer.Exit(model_commands.show_running(as_json=as_json))
+
+
+@models.command("stop")
+def models_stop(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[MODEL|PID]", help="As `models ps` lists it.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Stop every one.")] = False,
+) -> None:
+    """End running Firesides in good order, which frees their models."""
+    from app import model_commands
+
+    raise typer.Exit(model_commands.stop_running(name, every=every))
+
+
 @models.command("verify")
 def models_verify(
     name: Annotated[str | None, typer.Argument(help="A file, a folder or a name.")] = None,

@@ -82,6 +82,7 @@ _LOAD: dict[str, Kind] = {
 }
 _CHAT: dict[str, Kind] = {
     "model": "name",
+    "pull": "bool",
     "system": "text",
     "tools": "texts",
     "hidden_tools": "texts",

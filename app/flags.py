@@ -48,7 +48,8 @@ def _knob(flag: str, kind: Any, help: str, setting: str = "") -> Flag:
 
 
 CHAT: tuple[Flag, ...] = (
-    Flag(("--model", "-m"), str, "Model: a file, a folder or a name.", "model"),
+    Flag(("--model", "-m"), str, "Model: a file, a folder, a name, or user/repo[:quantization].", "model"),
+    Flag(("--pull",), bool, "Fetch the model if it is not here, without asking.", "pull"),
     Flag(("--system", "-s"), str, "System prompt.", "system"),
     Flag(("--profile",), str, "A set of settings: profiles/NAME.toml beside your own.", None, "NAME"),
     Flag(

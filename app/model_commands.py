@@ -1,22 +1,23 @@
-"""`fireside models info, pull, plan, verify, rm, use`: what each prints and asks. The index, the hub and
-the memory plan do the work."""
+"""`fireside models info, pull, plan, ps, stop, verify, rm, use`: what each prints and asks. The index, the
+hub and the memory plan do the work."""
 
 from __future__ import annotations
 
 import json
-import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.exits import ExitCode, Failure, usage
-from app.terminal import is_terminal, notify, sanitize, takes_styles
+from app.model_fetch import byte_size, fetch
+from app.questions import agreed
+from app.running import running_models, stop
+from app.table import table
+from app.terminal import sanitize
 
 if TYPE_CHECKING:
     from backend.gguf import GGUFInfo
-    from backend.hub import Offer
-
-_METER_PERIOD_S = 0.1
 
 
 def info(name: str | None, *, as_json: bool) -> ExitCode:
@@ -67,11 +68,11 @@ def plan(name: str | None, *, slots: int, ctx: int | None, as_json: bool) -> Exi
     print(sanitize(f"{found.path.stem}: {made.slots} x {made.max_seq} tokens of context"))
     for device in made.devices:
         parts = (
-            f"weights {_size(device.weights_bytes)}, cache {_size(device.kv_cache_bytes)}, "
-            f"compute {_size(device.compute_bytes)}"
+            f"weights {byte_size(device.weights_bytes)}, cache {byte_size(device.kv_cache_bytes)}, "
+            f"compute {byte_size(device.compute_bytes)}"
         )
-        free = f" of {_size(device.free_bytes)} free" if device.free_bytes else ""
-        print(sanitize(f"  {device.name}: {_size(device.total_bytes)}{free} ({parts})"))
+        free = f" of {byte_size(device.free_bytes)} free" if device.free_bytes else ""
+        print(sanitize(f"  {device.name}: {byte_size(device.total_bytes)}{free} ({parts})"))
     for note in made.notes:
         print(sanitize(f"  {note}"))
     return ExitCode.ANSWERED
@@ -79,23 +80,58 @@ def plan(name: str | None, *, slots: int, ctx: int | None, as_json: bool) -> Exi
 
 def pull(name: str, *, yes: bool, projector: bool) -> ExitCode:
     """Fetch a model from the hub, after showing what it takes; without a terminal only with `yes`."""
-    from backend import hub
-
-    try:
-        wanted = hub.offer(name, projector=projector)
-        _show_offer(wanted)
-        if wanted.missing_bytes and not yes and not _agreed("Fetch it?"):
-            raise Failure(
-                "not_confirmed",
-                "Nothing was fetched.",
-                remedy=f"Say yes beforehand: fireside models pull {name} --yes",
-                exit_code=ExitCode.FAILED,
-            )
-        path = hub.pull(wanted, _Meter())
-    except hub.HubError as err:
-        raise Failure("hub", str(err), remedy=err.remedy, exit_code=ExitCode.NO_MODEL) from err
-    print(sanitize(str(path)))
+    print(sanitize(str(fetch(name, consent=yes, projector=projector))))
     return ExitCode.ANSWERED
+
+
+def show_running(*, as_json: bool) -> ExitCode:
+    """Print which processes have a model loaded."""
+    found = running_models()
+    if as_json:
+        fields = [{**asdict(one), "resident_bytes": one.resident_bytes} for one in found]
+        print(json.dumps({"running": fields}))
+    elif not found:
+        print("No Fireside has a model loaded.")
+    else:
+        now = time.time()
+        rows = [
+            (
+                str(one.pid),
+                sanitize(one.model),
+                one.face,
+                age(now - one.since),
+                byte_size(one.resident_bytes or 0),
+            )
+            for one in found
+        ]
+        print("\n".join(table([("PID", "MODEL", "IN", "FOR", "MEMORY"), *rows])))
+    return ExitCode.ANSWERED
+
+
+def stop_running(name: str | None, *, every: bool) -> ExitCode:
+    """End the processes that have a model loaded, in good order: one by its id, those of a model, or all."""
+    found = running_models()
+    chosen = [one for one in found if every or name in (str(one.pid), one.model)]
+    if not chosen and (name is not None or not every):
+        what = f"No Fireside with the model or the process id {name} runs." if name else "Name one to stop."
+        raise usage(what, "`fireside models ps` lists them; --all stops every one.")
+    code = ExitCode.ANSWERED
+    for one in chosen:
+        try:
+            ended = stop(one)
+        except OSError as err:
+            raise Failure("stop", f"{one.pid}: {err.strerror}.", exit_code=ExitCode.FAILED) from err
+        print(sanitize(f"{one.model} ({one.pid}) {'ended' if ended else 'still runs'}"))
+        code = code if ended else ExitCode.FAILED
+    return code
+
+
+def age(seconds: float) -> str:
+    """A time span in its largest whole unit."""
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit}"
+    return f"{int(max(seconds, 0))} s"
 
 
 def verify(name: str | None) -> ExitCode:
@@ -117,7 +153,7 @@ def remove(name: str, *, yes: bool) -> ExitCode:
 
     path = find_model(name)
     _require_own(path)
-    if not yes and not _agreed(f"Delete {path}?"):
+    if not yes and not agreed(f"Delete {path}?"):
         raise Failure(
             "not_confirmed",
             "Nothing was deleted.",
@@ -192,7 +228,7 @@ def _facts(found: GGUFInfo) -> dict[str, Any]:
 def _print_fields(fields: dict[str, Any]) -> None:
     width = max(map(len, fields))
     for name, value in fields.items():
-        shown = _size(value) if name.endswith("_bytes") else _words(value)
+        shown = byte_size(value) if name.endswith("_bytes") else _words(value)
         print(sanitize(f"{name.removesuffix('_bytes').replace('_', ' '):<{width}}  {shown}"))
 
 
@@ -206,41 +242,3 @@ def _words(value: Any) -> str:
             return "-"
         case _:
             return str(value)
-
-
-def _show_offer(wanted: Offer) -> None:
-    parts = f", {len(wanted.files)} files" if len(wanted.files) > 1 else ""
-    notify(
-        f"{wanted.repo} {wanted.quantization}{parts}: {_size(wanted.total_bytes)}, "
-        f"{_size(wanted.missing_bytes)} to fetch, {_size(wanted.free_bytes)} free; licence {wanted.licence}"
-    )
-
-
-def _agreed(question: str) -> bool:
-    """Whether a person at the terminal says yes; nobody there means no."""
-    if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
-        return False
-    print(sanitize(f"{question} [y/N] "), end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-class _Meter:
-    """One line of progress on a terminal; nothing elsewhere."""
-
-    def __init__(self) -> None:
-        self._rewrites = takes_styles(sys.stderr)
-        self._shown = 0.0
-
-    def __call__(self, done: int, total: int) -> bool:
-        now = time.monotonic()
-        if self._rewrites and (now - self._shown > _METER_PERIOD_S or done >= total):
-            self._shown = now
-            percent = 100 * done // total if total else 100
-            end = "\n" if done >= total else ""
-            sys.stderr.write(f"\r\x1b[K{percent} % of {_size(total)}{end}")
-            sys.stderr.flush()
-        return True
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"

@@ -20,6 +20,8 @@ from app.config import Settings
 from app.exits import ExitCode, Failure, explain, usage
 from app.interrupt import Interrupted, Interruption
 from app.load_progress import LoadProgress
+from app.model_fetch import source_of
+from app.running import holding
 from app.sinks import Answer, EventsSink, JsonLinesSink, JsonSink, Reply, Sink, TextSink, write_json
 from app.stdin import join_parts, read_file, read_stdin
 from app.terminal import is_terminal, notify, prepare, sanitize
@@ -130,12 +132,6 @@ def run(job: OneShot) -> ExitCode:
     return failure.exit_code
 
 
-def source_of(settings: Settings) -> str | None:
-    """The model to load; None leaves `FIRESIDE_MODEL` to the backend, so that its errors name it."""
-    named = settings.values.get("model")
-    return None if named is None or named.origin == "FIRESIDE_MODEL" else named.value
-
-
 def _cells(job: OneShot, asked: str) -> int | None:
     """Tokens that this prompt and its reply can take at most: none is shorter than a byte.
 
@@ -172,15 +168,21 @@ def _keep(job: OneShot, asked: str, answer: Answer) -> None:
 
 @contextmanager
 def loaded(
-    settings: Settings, interruption: Interruption, *, slots: int, most_cells: int | None = None
+    settings: Settings,
+    interruption: Interruption,
+    *,
+    slots: int,
+    most_cells: int | None = None,
+    face: str = "one-shot",
 ) -> Generator[GenerativeModel]:
     """The model of `settings`, loaded with its progress on a terminal, closed at the end.
 
-    `most_cells` is what its context will hold at most, in tokens, where that is known.
+    `most_cells` is what its context will hold at most, in tokens, where that is known. `face` is
+    what `fireside models ps` calls this process.
     """
     from backend import load
 
-    source = source_of(settings)
+    source = source_of(settings)  # before signals are only noted: fetching takes long
     options: dict[str, Any] = {"slots": slots, "most_cells": most_cells, **settings.load_options()}
     assistant = options.pop("assistant_model", None)
     with interruption.noted(), LoadProgress(lambda: interruption.pending is None) as progress:
@@ -197,7 +199,8 @@ def loaded(
         if is_terminal(sys.stderr):
             for note in model.residency.get("notes", ()):
                 notify(str(note))
-        yield model
+        with holding(model.card.model_id, face):
+            yield model
     finally:
         model.close()
 
@@ -294,6 +297,8 @@ def verdict(job: OneShot, answer: Answer) -> ExitCode:
     outcomes = [reply.outcome for reply in answer.replies if reply.outcome is not None]
     if dropped := max((outcome.truncated for outcome in outcomes), default=0):
         notify(f"{dropped} of the oldest turns were left out, so that the prompt fits the context")
+    for reason in dict.fromkeys(reason for outcome in outcomes for reason in outcome.schema_errors):
+        notify(f"the answer does not satisfy the schema: {reason}")
     cut = [outcome for outcome in outcomes if outcome.finish == "length"]
     if not cut:
         return ExitCode.ANSWERED

@@ -20,6 +20,8 @@ from app.find_chat import find
 from app.followed_turn import FollowedTurn
 from app.interrupt import Interrupted
 from app.load_progress import LoadProgress
+from app.model_fetch import source_of
+from app.running import holding
 from app.sessions.errors import FiresideError
 from app.sessions.manager import SessionManager
 from app.sessions.snapshot import SessionSnapshot
@@ -93,22 +95,24 @@ async def _answer(
     )
     async with manager:
         there = await _existing(manager, job)
+        source = source_of(job.settings)
         stop = _Stop()
         with stop.watching():
-            card = await _load(manager, job, stop)
+            card = await _load(manager, job, source, stop)
             answer.model = card.model_id
             _check(card, job)
             if pictures:
                 require_sight(pictures, card)
             session = await _session(manager, job, there)
             answer.session_id = None if choice.private or job.dry_run else session.id
-            async with _set_for_now(manager, session.id, job, tools):
-                if job.dry_run:
-                    return await _show_prompt(manager, session.id, asked, job, card)
-                turn = FollowedTurn(manager, session, sink, answer)
-                stop.end = turn.interrupt
-                await turn.run(asked, pictures)
-                stop.raise_if_stopped()
+            with holding(card.model_id, "one-shot"):
+                async with _set_for_now(manager, session.id, job, tools):
+                    if job.dry_run:
+                        return await _show_prompt(manager, session.id, asked, job, card)
+                    turn = FollowedTurn(manager, session, sink, answer)
+                    stop.end = turn.interrupt
+                    await turn.run(asked, pictures)
+                    stop.raise_if_stopped()
     return turn.end(job)
 
 
@@ -143,7 +147,7 @@ async def _session(
     return there
 
 
-async def _load(manager: SessionManager, job: oneshot.OneShot, stop: _Stop) -> ChatCard:
+async def _load(manager: SessionManager, job: oneshot.OneShot, source: str | None, stop: _Stop) -> ChatCard:
     options = {"slots": 1, **job.settings.load_options()}
     if options.pop("assistant_model", None):
         notify("the draft model (--draft-model) is not used in chats and with tools")
@@ -152,7 +156,6 @@ async def _load(manager: SessionManager, job: oneshot.OneShot, stop: _Stop) -> C
         def show(fraction: float) -> None:
             progress(fraction)
 
-        source = oneshot.source_of(job.settings)
         loading = asyncio.create_task(manager.load_model(source, progress=show, **options))
         stop.end = loading.cancel
         try:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from backend.gguf_file import quoted, shown
-from backend.models import own_folder
+from backend.models import own_folder, quantization_in
 from backend.types import BackendError
 
 Progress = Callable[[int, int], bool]
@@ -175,7 +175,7 @@ def _choose(repo: str, models: list[RepoFile], asked: str | None) -> tuple[str, 
     groups: dict[str, list[RepoFile]] = {}
     for file in sorted(models, key=lambda file: file.name):
         groups.setdefault(_PART.sub("", file.name).removesuffix(".gguf"), []).append(file)
-    by_quantization = {_quantization(stem): (stem, files) for stem, files in groups.items()}
+    by_quantization = {quantization_in(stem): (stem, files) for stem, files in groups.items()}
     listed = ", ".join(sorted(shown(name or stem) for name, (stem, _) in by_quantization.items()))
     if asked:
         fitting = [name for name in by_quantization if name.casefold() == asked.casefold()]
@@ -197,11 +197,6 @@ def _choose(repo: str, models: list[RepoFile], asked: str | None) -> tuple[str, 
                 remedy="Choose another quantization or repository.",
             )
     return name, files
-
-
-def _quantization(stem: str) -> str:
-    found = re.search(r"(?:^|[-._/])((?:I?Q\d\w*|TQ\d\w*|BF16|F16|F32|MXFP4\w*))$", stem, re.IGNORECASE)
-    return found[1].upper() if found else ""
 
 
 def _is_projector(name: str) -> bool:

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,6 +32,7 @@ _MAX_FILES = 20_000
 """Directory entries looked at in one store: a cache of anything but models must not hang a listing."""
 _MAX_MANIFEST_BYTES = 1 << 20
 _MODEL_LAYER = "application/vnd.ollama.image.model"
+_QUANTIZATION = re.compile(r"(?:^|[-._/])((?:I?Q\d\w*|TQ\d\w*|BF16|F16|F32|MXFP4\w*))$", re.IGNORECASE)
 _DIGEST = re.compile(r"^sha256[:-]([0-9a-f]{64})$")
 
 
@@ -42,11 +43,15 @@ class ModelFile:
     name: str
     source: Source
     path: Path
+    repo: str = ""
+    """The repository of the hub it was fetched from, as `user/repo`; empty where that is not known."""
 
     @property
     def names(self) -> frozenset[str]:
-        """Every name it answers to: its own, its file's with and without the ending."""
-        return frozenset((self.name, self.path.name, _stem(self.path.name)))
+        """Every name it answers to: its own, its file's with and without the ending, its repository's."""
+        stem = _stem(self.path.name)
+        own = (self.name, self.path.name, stem)
+        return frozenset((*own, self.repo, f"{self.repo}:{quantization_in(stem)}") if self.repo else own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +196,10 @@ def _only(name: str, matches: list[ModelFile]) -> ModelFile:
 def _all_files() -> Iterator[ModelFile]:
     if (named := os.environ.get("FIRESIDE_MODEL")) and Path(named).is_file():
         yield ModelFile(_stem(Path(named).name), "environment", Path(named).absolute())
-    yield from _named_by_file("own", own_folder())
+    own = own_folder()
+    for file in _named_by_file("own", own):
+        folders = file.path.relative_to(own).parts[:-1]
+        yield replace(file, repo="/".join(folders[:2])) if len(folders) >= 2 else file
     if starter := starter_model():
         yield ModelFile(_stem(starter.name), "starter", starter)
     home = _home()
@@ -236,7 +244,7 @@ def _huggingface(home: Path) -> Iterator[ModelFile]:
             for path in model_files_in(revision):
                 if path.name not in seen:
                     seen.add(path.name)
-                    yield ModelFile(f"{name}/{_stem(path.name)}", "huggingface", path)
+                    yield ModelFile(f"{name}/{_stem(path.name)}", "huggingface", path, name)
 
 
 def _ollama(store: Path) -> Iterator[ModelFile]:
@@ -277,6 +285,12 @@ def _stem(file_name: str) -> str:
     """The file's name without `.gguf` and without the number of the part."""
     stem = file_name[:-5] if file_name.lower().endswith(".gguf") else file_name
     return re.sub(r"-00001-of-\d{5}$", "", stem)
+
+
+def quantization_in(stem: str) -> str:
+    """The quantization that a file's name ends with, such as `Q4_K_M`; empty where it names none."""
+    found = _QUANTIZATION.search(stem)
+    return found[1].upper() if found else ""
 
 
 def _walk(folder: Path) -> Iterator[Path]:

@@ -1,12 +1,16 @@
 import json
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from app import cli, model_commands
+from app import cli, model_fetch, paths, running
 from backend import hub, models
 from backend.hub import HubError, Offer, RepoFile
+from tests.app.double import Double
+from tests.app.process import fireside, start
 
 
 def own_copy(model: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -145,4 +149,98 @@ def test_a_hub_that_fails_is_exit_3(
 
 
 def test_the_meter_never_stops_a_download() -> None:
-    assert model_commands._Meter()(1, 2)
+    assert model_fetch.Meter()(1, 2)
+
+
+def test_a_model_of_the_hub_is_asked_for_once_and_then_loaded(
+    offered: Offer, double: Double, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    questions: list[str] = []
+    monkeypatch.setattr(hub, "pull", lambda wanted, progress: wanted.model_path)
+    monkeypatch.setattr(model_fetch, "is_terminal", lambda stream: True)
+    monkeypatch.setattr(model_fetch, "agreed", lambda question: questions.append(question) or True)
+    assert cli.main(["-m", "ann/m", "-p", "hi"]) == 0
+    assert questions == ["Fetch it?"]
+    assert double.options["source"] == str(offered.model_path)
+    assert "2.0 MB to fetch, 1000.00 GB free; licence mit" in capsys.readouterr().err
+
+
+def test_who_says_no_gets_no_download(
+    offered: Offer, double: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_fetch, "is_terminal", lambda stream: True)
+    monkeypatch.setattr(model_fetch, "agreed", lambda question: False)
+    assert cli.main(["-m", "ann/m", "-p", "hi"]) == 1
+    assert double.options == {}
+
+
+def test_without_a_person_a_model_of_the_hub_is_exit_3_with_the_line(
+    double: Double, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(hub, "offer", lambda name, projector: pytest.fail("the hub was asked"))
+    assert cli.main(["-m", "ann/m:Q4_0", "-p", "hi"]) == 3
+    assert "fireside models pull ann/m:Q4_0, or add --pull." in capsys.readouterr().err
+
+
+def test_pull_allows_it_beforehand(offered: Offer, double: Double, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "pull", lambda wanted, progress: wanted.model_path)
+    assert cli.main(["-m", "ann/m", "-p", "hi", "--pull"]) == 0
+    assert double.options["source"] == str(offered.model_path)
+
+
+@pytest.mark.parametrize("name", ["ann/m", "ann/m:Q4_0", "Ann/M:q4_0", "ann/m:Q8_0"])
+def test_a_fetched_model_is_found_by_its_repository(
+    name: str, tiny_llama: Path, tmp_path: Path, double: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRESIDE_DATA", str(tmp_path))
+    path = tmp_path / "models" / "ann" / "m" / "m-Q4_0.gguf"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(tiny_llama.read_bytes())
+    there = "Q8" not in name
+    assert cli.main(["-m", name, "-p", "hi"]) == (0 if there else 3)
+    assert double.options.get("source") == (str(path) if there else None)
+
+
+def test_what_runs_is_listed_while_it_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    with running.holding("tiny\x1b[2J", "repl"), running.holding("other", "tui"):
+        [one, other] = running.running_models()
+        assert (one.pid, one.model, one.face) == (os.getpid(), "tiny\x1b[2J", "repl")
+        assert other.model == "other"
+        assert cli.main(["models", "ps"]) == 0
+        shown = capsys.readouterr().out
+        assert str(os.getpid()) in shown
+        assert "\x1b" not in shown
+    assert running.running_models() == []
+    assert cli.main(["models", "ps"]) == 0
+    assert "No Fireside has a model loaded." in capsys.readouterr().out
+
+
+def test_what_a_crash_left_behind_is_not_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    left = paths.make_private_dir(paths.state_dir() / "running") / "1-2.json"
+    left.write_text('{"pid": 1, "model": "m", "face": "repl", "since": 0}')
+    (left.parent / "3-4.json").write_text("nonsense")
+    assert running.running_models() == []
+    assert not left.exists()
+
+
+def test_a_folder_that_cannot_be_written_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRESIDE_STATE", "/proc/nowhere")
+    with running.holding("m", "repl"):
+        assert running.running_models() == []
+
+
+@pytest.mark.timeout(60)
+def test_a_running_model_is_stopped_in_good_order(tiny_llama: Path) -> None:
+    endless = ("--set", "ignore_eos=true", "--ctx", "100000")
+    with start("-m", tiny_llama, "-p", "hi", *endless, stdout=subprocess.DEVNULL) as process:
+        while not (there := running.running_models()):
+            assert process.poll() is None
+        assert [one.pid for one in there] == [process.pid]
+        shown = json.loads(fireside("models", "ps", "--json").stdout)["running"]
+        assert shown[0]["model"] == tiny_llama.stem
+        assert fireside("models", "stop", str(process.pid + 1)).returncode == 2
+        stopped = fireside("models", "stop", tiny_llama.stem)
+        assert stopped.stdout.decode() == f"{tiny_llama.stem} ({process.pid}) ended\n"
+        assert process.wait(timeout=50) == 143
+    assert fireside("models", "stop").returncode == 2
+    assert fireside("models", "stop", "--all").returncode == 0

@@ -1,0 +1,101 @@
+"""Which Fireside processes have a model loaded: one small file for each, with a lock that ends with it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from app import paths
+
+_MOST_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class RunningModel:
+    """A process with its model. `since` is in Unix seconds; `face` is what runs, such as `repl`."""
+
+    pid: int
+    model: str
+    face: str
+    since: int
+
+    @property
+    def resident_bytes(self) -> int | None:
+        """Memory the process holds, with what it shares; None where the system does not tell."""
+        try:
+            pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        except (OSError, ValueError, IndexError):
+            return None
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextmanager
+def holding(model: str, face: str) -> Generator[None]:
+    """Within, `running_models` lists this process. Where nothing can be written it is not listed."""
+    entry = RunningModel(os.getpid(), model, face, int(time.time()))
+    handle: int | None = None
+    path: Path | None = None
+    with contextlib.suppress(OSError):
+        path = paths.make_private_dir(_folder()) / f"{entry.pid}-{time.monotonic_ns():x}.json"
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        os.write(handle, json.dumps(asdict(entry)).encode())
+    try:
+        yield
+    finally:
+        if path is not None and handle is not None:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            os.close(handle)
+
+
+def running_models() -> list[RunningModel]:
+    """Every process with a loaded model, the oldest first. What a crash left behind is removed."""
+    found: list[RunningModel] = []
+    with contextlib.suppress(OSError):
+        for path in sorted(_folder().glob("*.json")):
+            with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+                if (entry := _read(path)) is not None:
+                    found.append(entry)
+    return sorted(found, key=lambda one: (one.since, one.pid))
+
+
+def stop(one: RunningModel, patience_s: float = 10.0) -> bool:
+    """Ask a process to end in good order, and wait; whether it ended. OSError where that is not allowed."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(one.pid, signal.SIGTERM)
+    deadline = time.monotonic() + patience_s
+    while one in running_models():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _read(path: Path) -> RunningModel | None:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fields: dict[str, Any] = json.loads(os.pread(handle, _MOST_BYTES, 0))
+            return RunningModel(
+                int(fields["pid"]), str(fields["model"]), str(fields["face"]), int(fields["since"])
+            )
+        path.unlink()
+        return None
+    finally:
+        os.close(handle)
+
+
+def _folder() -> Path:
+    return paths.state_dir() / "running"
