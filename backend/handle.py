@@ -29,6 +29,7 @@ from backend.types import (
     GenerationConfig,
     KvCacheMode,
     ModelLoadError,
+    TemplateError,
 )
 
 if TYPE_CHECKING:
@@ -172,24 +173,36 @@ class ModelHandle:
                 self._pipeline = Pipeline(self)
             return self._pipeline
 
-    @cached_property
+    @property
     def template(self) -> ChatTemplate | None:
         """The chat template: the one the load named, else the file's own. TemplateError when broken."""
+        match self._template:
+            case TemplateError() as broken:
+                raise TemplateError(str(broken)) from broken
+            case template:
+                return template
+
+    @cached_property
+    def _template(self) -> ChatTemplate | TemplateError | None:
+        """Compiled and learned once. One that is broken too: to find that can take most of a second."""
         source = self.options.chat_template or self.info.chat_template
         if not source:
             return None
         self._check_open()
         from backend.chat import ChatTemplate
 
-        return ChatTemplate(
-            source,
-            bos_token=self.model.token_text(self.model.bos),
-            eos_token=self.model.token_text(self.model.eos),
-            name=self.info.name or self.info.path.name,
-            tool_call_format=self.options.tool_call_format,
-            special_tokens=self.tokenizer.special_texts,
-            given=bool(self.options.chat_template),
-        )
+        try:
+            return ChatTemplate(
+                source,
+                bos_token=self.model.token_text(self.model.bos),
+                eos_token=self.model.token_text(self.model.eos),
+                name=self.info.name or self.info.path.name,
+                tool_call_format=self.options.tool_call_format,
+                special_tokens=self.tokenizer.special_texts,
+                given=bool(self.options.chat_template),
+            )
+        except TemplateError as err:
+            return err
 
     def binding_for(self, request: Request) -> FormatBinding:
         """What ties this model's format to its vocabulary; raw text needs no template at all."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from backend import GenerationConfig, GenerativeModel, TemplateError
+from backend.chat.renderer import Renderer
 from tests.backend.model_api.looks import prompt_fed
 
 Opener = Callable[..., GenerativeModel]
@@ -50,6 +51,26 @@ def test_26_a_template_that_refuses_raises_a_template_error(fresh: Opener) -> No
         model.render(TURNS)
     with pytest.raises(TemplateError, match="only poems"):
         model.generate("hello")
+
+
+def test_26_a_broken_template_is_compiled_once_and_told_each_time(
+    fresh: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[str] = []
+    make = Renderer.__init__
+
+    def counting(self: Renderer, source: str, **options: Any) -> None:
+        compiled.append(source)
+        make(self, source, **options)
+
+    monkeypatch.setattr(Renderer, "__init__", counting)
+    model = fresh(chat_template="{% if %} of a template of this test")
+    assert model.card.kind == "chat"
+    assert not model.card.supports_tools
+    for _ in range(2):
+        with pytest.raises(TemplateError, match="given chat template"):
+            model.render(TURNS)
+    assert len(compiled) == 1
 
 
 @pytest.mark.parametrize("bad", [{"content": "no role"}, {"role": "user", "content": 5}])
