@@ -1,0 +1,267 @@
+"""A unified diff as rows: numbers, signs, tints, and which words of a line changed.
+
+It reads what the tools make of a change; text that is no diff is shown as it is.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import ClassVar, Literal, NamedTuple
+
+from app.terminal import sanitize
+from app.tui.transcript.entry import PLAIN, Entry, Kind, Section, Sheet, with_body
+from app.tui.transcript.rows import COLOUR, CodeBlock, Ground, Mode, Row, Run
+from app.tui.transcript.wrap import breaks, run_starts, slice_runs
+
+CONTEXT = 2
+"""Unchanged lines shown around a change."""
+_LONGEST_COMPARED = 400
+"""Characters of a line that are compared word by word."""
+
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_WORDS = re.compile(r"\w+|\s+|.")
+_PIECES = re.compile(r"\t|[^\t]+")
+
+Sign = Literal[" ", "+", "-", "~"]
+"""Unchanged, added, removed; `~` stands between hunks or is no line of a file."""
+_GROUNDS: dict[str, Ground] = {"+": "added", "-": "removed"}
+_ROLES = {"+": "added", "-": "removed"}
+
+
+class DiffLine(NamedTuple):
+    """One line of a diff."""
+
+    sign: Sign
+    number: int
+    """In the old file for removed lines, else in the new one; 0 for none."""
+    text: str
+    offset: int
+    """Where `text` begins in the source."""
+
+
+class DiffBody:
+    """A `Body` (see rows.py) over one unified diff; it does not grow."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._lines: list[DiffLine] | None = None
+        self._rows: list[Row] = []
+        self._laid: tuple[int, Mode] | None = None
+
+    @property
+    def source(self) -> str:
+        return self._source
+
+    @property
+    def finished(self) -> bool:
+        return True
+
+    @property
+    def rows(self) -> list[Row]:
+        return self._rows
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Lines added and removed."""
+        signs = [line.sign for line in self.lines]
+        return signs.count("+"), signs.count("-")
+
+    @property
+    def lines(self) -> list[DiffLine]:
+        """The lines that are shown."""
+        if self._lines is None:
+            self._lines = list(_near_changes(list(_parse(self._source))))
+        return self._lines
+
+    def append(self, text: str) -> None:
+        """A diff is whole from the start; ValueError."""
+        raise ValueError("a diff does not grow")
+
+    def finish(self) -> None:
+        """Nothing to do."""
+
+    def layout(self, width: int, mode: Mode = COLOUR) -> int:
+        if self._laid == (width, mode):
+            return len(self._rows)
+        self._laid = (width, mode)
+        changed = _changed_words(self.lines)
+        digits = max([3, *map(len, map(str, [line.number for line in self.lines]))])
+        rule = "-" if mode.ascii else "╌"
+        self._rows[:] = [
+            row
+            for at, line in enumerate(self.lines)
+            for row in _rows(line, changed.get(at, ()), digits, max(digits + 4, width), mode, rule)
+        ]
+        return 0
+
+    def estimate(self, width: int) -> int:
+        return 1 + self._source.count("\n")
+
+    def release(self) -> None:
+        self._rows.clear()
+        self._laid = None
+
+    def settle(self, budget: float) -> bool:
+        return False
+
+    def block_at(self, offset: int) -> tuple[int, int]:
+        start = self._source.rfind("\n", 0, offset) + 1
+        end = self._source.find("\n", offset)
+        return start, len(self._source) if end < 0 else end
+
+    def code_blocks(self) -> list[CodeBlock]:
+        return []
+
+
+class DiffEntry(Entry):
+    """A change of a file, standing by itself."""
+
+    kind: ClassVar[Kind] = "diff"
+
+    def __init__(self, source: str, *, id: str = "") -> None:
+        """`source` is a unified diff."""
+        super().__init__(id=id)
+        self._body = DiffBody(source)
+
+    @property
+    def source(self) -> str:
+        return self._body.source
+
+    @property
+    def body(self) -> DiffBody:
+        return self._body
+
+    def arrange(self, sheet: Sheet) -> list[Section]:
+        return [with_body(self._body, PLAIN, sheet.measure)]
+
+    def guess(self, sheet: Sheet) -> int:
+        return self._body.estimate(sheet.measure)
+
+
+def _parse(source: str) -> Iterator[DiffLine]:
+    """Lines with their numbers. Before the first hunk only what is no file name is kept."""
+    offset = old = new = 0
+    inside = False
+    for line in source.split("\n"):
+        start, offset = offset, offset + len(line) + 1
+        if found := _HUNK.match(line):
+            if inside:
+                yield DiffLine("~", 0, "", start)
+            inside = True
+            old, new = int(found[1]), int(found[2])
+        elif inside and line[:1] == "-":
+            yield DiffLine("-", old, line[1:], start + 1)
+            old += 1
+        elif inside and line[:1] == "+":
+            yield DiffLine("+", new, line[1:], start + 1)
+            new += 1
+        elif inside and line[:1] == " ":
+            yield DiffLine(" ", new, line[1:], start + 1)
+            old, new = old + 1, new + 1
+        elif line and not line.startswith(("--- ", "+++ ", "\\ ")):
+            yield DiffLine("~", 0, line, start)
+
+
+def _near_changes(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
+    """Lines within `CONTEXT` of a change; where some go in the middle of a hunk a rule stays."""
+    keep = [line.sign != " " for line in lines]
+    for at, line in enumerate(lines):
+        if line.sign in "+-":
+            for near in range(max(0, at - CONTEXT), min(len(lines), at + CONTEXT + 1)):
+                keep[near] = True
+    gone = False
+    shown = False
+    for line, kept in zip(lines, keep, strict=True):
+        if not kept:
+            gone = True
+            continue
+        if gone and shown and line.sign != "~":
+            yield DiffLine("~", 0, "", line.offset)
+        gone, shown = False, line.sign != "~" or bool(line.text)
+        yield line
+
+
+def _changed_words(lines: Sequence[DiffLine]) -> dict[int, tuple[tuple[int, int], ...]]:
+    """For each line that has a counterpart, the ranges of its text that differ."""
+    found: dict[int, tuple[tuple[int, int], ...]] = {}
+    at = 0
+    while at < len(lines):
+        removed = _run_of("-", lines, at)
+        added = _run_of("+", lines, at + removed)
+        if removed and removed == added:
+            for old in range(at, at + removed):
+                found[old], found[old + removed] = _compare(lines[old].text, lines[old + removed].text)
+        at += max(1, removed + added)
+    return found
+
+
+def _run_of(sign: str, lines: Sequence[DiffLine], start: int) -> int:
+    end = start
+    while end < len(lines) and lines[end].sign == sign:
+        end += 1
+    return end - start
+
+
+def _compare(old: str, new: str) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
+    if max(len(old), len(new)) > _LONGEST_COMPARED:
+        return (), ()
+    before, after = _WORDS.findall(old), _WORDS.findall(new)
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    if matcher.ratio() < 0.3:
+        return (), ()
+    left, right = _starts(before), _starts(after)
+    changes = [code for code in matcher.get_opcodes() if code[0] != "equal"]
+    return (
+        tuple([(left[i], left[j]) for _, i, j, _, _ in changes if i < j]),
+        tuple([(right[i], right[j]) for _, _, _, i, j in changes if i < j]),
+    )
+
+
+def _starts(words: Sequence[str]) -> list[int]:
+    starts = [0]
+    for word in words:
+        starts.append(starts[-1] + len(word))
+    return starts
+
+
+def _rows(
+    line: DiffLine, changed: Sequence[tuple[int, int]], digits: int, width: int, mode: Mode, rule: str
+) -> Iterator[Row]:
+    if line.sign == "~" and not line.text:
+        yield Row((Run(rule * width, "faint"),), line.offset)
+        return
+    number = str(line.number) if line.number else ""
+    sign = line.sign if line.sign in "+-" else " "
+    head = [
+        Run(f"{number:>{digits}} ", "muted"),
+        Run(f"{sign} ", f"{_ROLES[sign]}:b" if sign != " " else "text"),
+    ]
+    ground = _GROUNDS.get(sign, "page")
+    words = f"{_ROLES[sign]}:{'bu' if mode.plain else 'b'}" if sign != " " else "text"
+    runs = list(_styled(line, changed, words))
+    starts = run_starts(runs)
+    places = breaks("".join([run.text for run in runs]), width - digits - 3, at_blanks=False)
+    offset = line.offset
+    for place, (start, end) in enumerate(places):
+        row = slice_runs(runs, starts, start, end)
+        offset = max(offset, next((run.offset for run in row if run.offset >= 0), offset))
+        before = [Run(" " * (digits + 3))] if place else head
+        yield Row((*before, *row), offset, ground, wraps=place + 1 < len(places))
+
+
+def _styled(line: DiffLine, changed: Sequence[tuple[int, int]], style: str) -> Iterator[Run]:
+    """The text of a line in runs: changed words in `style`; tabs become blanks, controls go."""
+    edges = [0, *[edge for span in changed for edge in span], len(line.text)]
+    for index, (start, end) in enumerate(pairwise(edges)):
+        look = style if index % 2 else "text"
+        for piece in _PIECES.finditer(line.text, start, end):
+            offset = line.offset + piece.start()
+            if piece[0] == "\t":
+                yield Run("    ", look)
+            elif (text := sanitize(piece[0])) == piece[0]:
+                yield Run(text, look, offset)
+            else:
+                yield Run(text, look)

@@ -1,0 +1,138 @@
+"""Text that means what it says: no markup, its own line breaks, long lines wrapped at blanks.
+
+Complete lines are laid out once, so a growing output costs what its last piece costs.
+"""
+
+from __future__ import annotations
+
+import re
+
+from app.tui.transcript.clean import Cleaner
+from app.tui.transcript.rows import COLOUR, CodeBlock, Mode, Row, Run
+from app.tui.transcript.wrap import breaks, run_starts, slice_runs
+
+TAB = "    "
+_PIECES = re.compile(r"\t|[^\t]+")
+
+
+class LiteralText:
+    """A `Body` (see rows.py) whose source is shown as it is."""
+
+    __slots__ = (
+        "_chunks",
+        "_cleaner",
+        "_closed",
+        "_finished",
+        "_laid",
+        "_lines",
+        "_pending",
+        "_rows",
+        "_starts",
+    )
+
+    def __init__(self, source: str = "", *, finished: bool = False) -> None:
+        self._chunks = [source]
+        self._pending = [source]
+        self._finished = finished
+        self._closed = False
+        self._cleaner = Cleaner()
+        self._lines: list[tuple[str, int]] = [("", 0)]
+        self._laid: tuple[int, Mode] | None = None
+        self._rows: list[Row] = []
+        self._starts: list[int] = []
+
+    @property
+    def source(self) -> str:
+        """Everything appended so far, as it was."""
+        if len(self._chunks) > 1:
+            self._chunks = ["".join(self._chunks)]
+        return self._chunks[0]
+
+    @property
+    def finished(self) -> bool:
+        return self._finished
+
+    @property
+    def rows(self) -> list[Row]:
+        return self._rows
+
+    def append(self, text: str) -> None:
+        self._chunks.append(text)
+        self._pending.append(text)
+
+    def finish(self) -> None:
+        self._finished = True
+
+    def layout(self, width: int, mode: Mode = COLOUR) -> int:
+        self._read()
+        if self._laid != (width, mode):
+            self._laid = (width, mode)
+            self._rows.clear()
+            self._starts.clear()
+        # the last line that was laid out may have grown
+        line = max(0, len(self._starts) - 1)
+        first = self._starts[line] if self._starts else 0
+        old = self._rows[first:]
+        del self._rows[first:], self._starts[line:]
+        for text, offset in self._shown(line):
+            self._starts.append(len(self._rows))
+            self._lay_line(text, offset, max(1, width))
+        new = self._rows
+        for row in old:
+            if first >= len(new) or new[first] != row:
+                break
+            new[first] = row
+            first += 1
+        return first
+
+    def estimate(self, width: int) -> int:
+        return 1 + self.source.count("\n") + len(self.source) // max(1, width)
+
+    def release(self) -> None:
+        self._rows.clear()
+        self._starts.clear()
+        self._laid = None
+
+    def settle(self, budget: float) -> bool:
+        return False
+
+    def block_at(self, offset: int) -> tuple[int, int]:
+        source = self.source
+        start = source.rfind("\n\n", 0, max(0, offset))
+        end = source.find("\n\n", max(0, offset))
+        return (start + 2 if start >= 0 else 0), (len(source) if end < 0 else end)
+
+    def code_blocks(self) -> list[CodeBlock]:
+        return []
+
+    def _read(self) -> None:
+        text = "".join(self._pending)
+        self._pending.clear()
+        ends = self._finished and not self._closed
+        self._closed = self._finished
+        if not text and not ends:
+            return
+        last, offset = self._lines[-1]
+        lines = (last + self._cleaner.feed(text, last=ends)).split("\n")
+        del self._lines[-1]
+        for line in lines:
+            self._lines.append((line, offset))
+            offset += len(line) + 1
+
+    def _shown(self, line: int) -> list[tuple[str, int]]:
+        """Lines from `line` on; the empty one after a last newline is none."""
+        lines = self._lines[line:]
+        return lines[:-1] if lines and not lines[-1][0] and len(self._lines) > 1 else lines
+
+    def _lay_line(self, line: str, start: int, width: int) -> None:
+        runs = [
+            Run(TAB) if piece[0] == "\t" else Run(piece[0], "text", offset + piece.start())
+            for text, offset in self._cleaner.pieces(line, start)
+            for piece in _PIECES.finditer(text)
+        ]
+        at = self._cleaner.source_offset(start)
+        starts = run_starts(runs)
+        for first, end in breaks("".join([run.text for run in runs]), width):
+            row = slice_runs(runs, starts, first, end)
+            at = max(at, next((run.offset for run in row if run.offset >= 0), at))
+            self._rows.append(Row(tuple(row), at))

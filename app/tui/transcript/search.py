@@ -1,0 +1,71 @@
+"""Search within one chat: every occurrence in the sources, folded text included, and the one looked at."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from app.tui.transcript.entry import Entry
+from app.tui.transcript.painter import Mark
+
+MOST_HITS = 10_000
+
+
+class Hit(NamedTuple):
+    """One occurrence."""
+
+    entry: Entry
+    section: int
+    start: int
+    end: int
+
+
+class Search:
+    """What was found, and where the person stands in it. Letters match whatever their case."""
+
+    def __init__(self, query: str, entries: Sequence[Entry]) -> None:
+        """Look through `entries`; an empty query finds nothing, and so does what comes later."""
+        self.query = query
+        self.hits: list[Hit] = []
+        self.at = -1
+        """Index of the hit that is looked at; -1 for none."""
+        self._of: dict[tuple[Entry, int], list[Hit]] = {}
+        if query:
+            self._look(re.compile(re.escape(query), re.IGNORECASE), entries)
+
+    def _look(self, pattern: re.Pattern[str], entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            for section, text in enumerate(entry.parts):
+                found = [Hit(entry, section, *match.span()) for match in pattern.finditer(text)]
+                if found:
+                    self._of[entry, section] = found
+                    self.hits += found
+            if len(self.hits) >= MOST_HITS:
+                return
+
+    @property
+    def current(self) -> Hit | None:
+        """The hit that is looked at."""
+        return self.hits[self.at] if 0 <= self.at < len(self.hits) else None
+
+    def step(self, by: int) -> Hit | None:
+        """Go to the next (1) or the previous (-1) hit, round the ends."""
+        if self.hits:
+            self.at = (self.at + by) % len(self.hits)
+        return self.current
+
+    def marks(self, entry: Entry, section: int, start: int, end: int) -> list[Mark]:
+        """Hits that touch a range of a section's text."""
+        hits = self._of.get((entry, section))
+        if not hits:
+            return []
+        here = self.current
+        first = bisect_left(hits, start, key=lambda hit: hit.end)
+        marks: list[Mark] = []
+        for hit in hits[first:]:
+            if hit.start >= end:
+                break
+            marks.append(Mark(hit.start, hit.end, "here" if hit is here else "hit"))
+        return marks

@@ -1,0 +1,196 @@
+"""A tool call on the page: its name and main argument, arguments as they stream, and what it returned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from app.tui.transcript.diff import DiffBody
+from app.tui.transcript.entries import GAP, line
+from app.tui.transcript.entry import PLAIN, Dress, Entry, Kind, Section, Sheet, with_body
+from app.tui.transcript.literal import LiteralText
+from app.tui.transcript.rows import Body, Run
+from app.tui.widgets.cells import plain
+
+SHOWN_ROWS = 8
+"""Rows of a result before "more"."""
+ARGUMENT_ROWS = 4
+
+State = Literal["writing", "asks", "waits", "running", "done", "failed", "denied"]
+"""Arguments still streaming; waiting for an answer of yours, or for its turn; running; and the three ends."""
+
+_NO_DIFF = DiffBody("")
+_WORDS = {"writing": "writing", "asks": "asks", "waits": "waits", "running": "running"}
+
+
+class ToolCall(Entry):
+    """One call: folded it is one row, open its arguments, its diff and its result hang below."""
+
+    kind: ClassVar[Kind] = "tool"
+    foldable: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        name: str,
+        target: str = "",
+        *,
+        arguments: str = "",
+        approved_arguments: str | None = None,
+        diff: str = "",
+        output: str = "",
+        state: State = "done",
+        facts: str = "",
+        id: str = "",
+    ) -> None:
+        """`target` is the main argument, `facts` as "41 lines, 12 ms"; `diff` a unified diff of what changes.
+
+        `arguments` are JSON as the model wrote it, `approved_arguments` what you made of it.
+        """
+        super().__init__(id=id, live=state in _WORDS)
+        self.name = name
+        self.target = target
+        self.approved_arguments = approved_arguments
+        self.state: State = state
+        self.facts = facts
+        self.folded = not self.live
+        self.whole = False
+        """Whether the result is shown beyond its first rows."""
+        self._arguments = LiteralText(arguments, finished=not self.live)
+        self._output = LiteralText(output, finished=not self.live)
+        self._diff = DiffBody(diff) if diff else None
+
+    @property
+    def arguments(self) -> str:
+        """The arguments so far."""
+        return self._arguments.source
+
+    @property
+    def output(self) -> str:
+        """What it returned so far."""
+        return self._output.source
+
+    @property
+    def diff(self) -> str:
+        """A unified diff of what the call changes; "" where it changes no file."""
+        return "" if self._diff is None else self._diff.source
+
+    @diff.setter
+    def diff(self, text: str) -> None:
+        self._diff = DiffBody(text) if text else None
+        self.touch()
+
+    @property
+    def source(self) -> str:
+        head = f"{plain(self.name)} {self.approved_arguments or self.arguments or self.target}".rstrip()
+        return "\n".join([part for part in (head, self.output or self.diff) if part])
+
+    @property
+    def parts(self) -> Sequence[str]:
+        return (
+            plain(self.name),
+            self.arguments,
+            plain(self.approved_arguments or ""),
+            self.diff,
+            self.output,
+        )
+
+    def reveal(self, section: int) -> None:
+        super().reveal(section)
+        if section and not self.whole:
+            self.whole = True
+            self.touch()
+
+    @property
+    def body(self) -> Body:
+        """What streams now: arguments until the call runs, then output."""
+        return self._arguments if self.state == "writing" else self._output
+
+    def release(self) -> None:
+        super().release()
+        self._arguments.release()
+        self._output.release()
+        if self._diff is not None:
+            self._diff.release()
+
+    def toggle(self) -> None:
+        """Folded, open, with all rows where there are more, folded again."""
+        cut = any([section.hidden for section in self.sections])
+        if not self.folded and cut and not self.whole:
+            self.whole = True
+        else:
+            self.folded, self.whole = not self.folded, False
+        self.touch()
+
+    def end(self, state: State, facts: str = "", *, fold: bool = True) -> None:
+        """The call ended; `facts` stands at the right. Folds unless it failed or `fold` is False."""
+        self.state, self.facts, self.live = state, facts, state in _WORDS
+        self._arguments.finish()
+        self._output.finish()
+        if fold and state == "done" and not self.live:
+            self.folded = True
+        self.touch()
+
+    def arrange(self, sheet: Sheet) -> list[Section]:
+        glyphs = sheet.glyphs
+        hang = Dress(hang=glyphs.aside, hang_role="tool", tone="muted")
+        width = sheet.measure - 2
+        shut = self.folded
+        told = self.state == "writing" or (not self.target and self._diff is None)
+        changed = self.approved_arguments is not None and self.approved_arguments != self.arguments
+        row = line(
+            [Run("you changed it to ", "muted"), Run(plain(self.approved_arguments or ""), "text", 0)],
+            [],
+            sheet._replace(measure=width),
+        )
+        return [
+            self._head(sheet),
+            with_body(
+                self._arguments,
+                hang,
+                width,
+                limit=ARGUMENT_ROWS,
+                tail=self.live,
+                shut=shut or not told or not self.arguments,
+            ),
+            Section(hang._replace(tone="text"), [row], shut=shut or not changed),
+            with_body(
+                self._diff or _NO_DIFF, hang._replace(tone="text"), width, shut=shut or self._diff is None
+            ),
+            with_body(
+                self._output,
+                hang,
+                width,
+                limit=0 if self.whole else SHOWN_ROWS,
+                tail=self.live,
+                shut=shut or not self.output,
+            ),
+        ]
+
+    def _head(self, sheet: Sheet) -> Section:
+        glyphs = sheet.glyphs
+        name = plain(self.name)
+        left: list[Run] = [
+            Run(f"{glyphs.folded if self.folded else glyphs.unfolded} ", "tool"),
+            Run(name, "tool:b", 0),
+            *([Run(f" {plain(self.target)}")] if self.target else []),
+        ]
+        return Section(PLAIN, [line(left, self._facts(sheet), sheet)])
+
+    def _facts(self, sheet: Sheet) -> Sequence[Run]:
+        facts = "" if sheet.narrow else plain(self.facts)
+        match self.state:
+            case "done":
+                return [Run(sheet.glyphs.done, "success"), *([Run(f" {facts}", "muted")] if facts else [])]
+            case "failed":
+                return [Run(sheet.glyphs.failed, "error"), Run(f" {facts or 'failed'}", "error")]
+            case "denied":
+                return [Run(facts or "not run", "warning")]
+            case "asks":
+                return [Run("asks", "approval:b")]
+            case _:
+                word = _WORDS[self.state]
+                role = "primary" if self.state == "running" else "muted"
+                return [Run(word, role), *([Run(f"{GAP}{facts}", "muted")] if facts else [])]
+
+    def guess(self, sheet: Sheet) -> int:
+        return 1 if self.folded else 2 + min(SHOWN_ROWS, self._output.estimate(max(1, sheet.measure - 2)))
