@@ -46,6 +46,7 @@ ONE_SHOT: tuple[Flag, ...] = (
     Flag(("--dry-run",), bool, "Print the exact prompt and its token count, and stop."),
     Flag(("--version",), bool, "Print the version and exit."),
 )
+FACES = ("repl", "tui")
 PLAIN = Flag(("--plain",), bool, "No colours, no line editing.")
 
 
@@ -64,7 +65,7 @@ def main(args: Sequence[str]) -> int:
     _open_missing_streams()
     prepare(sys.stdout)
     try:
-        return int(app(list(args), prog_name="fireside", standalone_mode=False) or 0)
+        return int(app(with_bare_resume(args), prog_name="fireside", standalone_mode=False) or 0)
     except typer.TyperException as err:
         failure = usage(f"{err.format_message().rstrip('.')}.", "`fireside --help` lists what there is.")
     except (typer.Abort, KeyboardInterrupt):
@@ -75,6 +76,18 @@ def main(args: Sequence[str]) -> int:
     except Exception as err:
         failure = explain(err)
     return _report(failure, args)
+
+
+def with_bare_resume(args: Sequence[str]) -> list[str]:
+    """`args`, where a `--resume` without an id has an empty one: it means that a person chooses."""
+    given = list(args)
+    for index, flag in enumerate(given):
+        if flag == "--":
+            break
+        following = given[index + 1] if index + 1 < len(given) else "-"
+        if flag == "--resume" and (following.startswith("-") or following in FACES):
+            given[index] = "--resume="
+    return given
 
 
 def _chat(ctx: typer.Context, given: Given) -> int:
@@ -319,7 +332,7 @@ def _answer_once(given: Given) -> int:
         dry_run=given.get("dry_run", False),
         chat=oneshot.ChatChoice(
             last=given.get("continue_", False),
-            resume=given.get("resume"),
+            resume=_resumed(given),
             fork=given.get("fork"),
             private=given.get("private", False),
             tools=() if given.get("no_tools") else settings.get("tools", ()),
@@ -329,6 +342,15 @@ def _answer_once(given: Given) -> int:
         ),
     )
     return oneshot.run(job)
+
+
+def _resumed(given: Given) -> str | None:
+    """The chat to go on with; one that a person chooses now where the flag names none."""
+    if given.get("resume") != "":
+        return given.get("resume")
+    from app.pick_chat import pick_chat
+
+    return pick_chat()
 
 
 def _settings(given: Given) -> Settings:

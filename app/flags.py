@@ -139,7 +139,7 @@ SESSION: tuple[Flag, ...] = (
     Flag(("--workspace",), str, "The folder that tools work in; the current one by default.", None, "DIR"),
     Flag(("--max-turns",), int, "Most rounds of calls and replies.", None, "N"),
     Flag(("--continue", "-c"), bool, "Go on with the last chat."),
-    Flag(("--resume",), str, "Go on with this chat.", None, "ID"),
+    Flag(("--resume",), str, "Go on with this chat; without an id, choose one.", None, "[ID]"),
     Flag(("--fork",), str, "Go on in a copy of this chat.", None, "ID"),
     Flag(("--private",), bool, "Keep nothing of this chat on disk."),
 )

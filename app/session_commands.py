@@ -17,6 +17,7 @@ from app.find_chat import find
 from app.questions import agreed
 from app.sessions.library import ExportFormat
 from app.sessions.manager import SessionManager
+from app.sessions.snapshot import SessionSummary
 from app.table import table
 from app.terminal import is_terminal, notify, prepare, replace_surrogates, sanitize
 from backend.scripted import ScriptedEngine
@@ -41,6 +42,20 @@ def show_all(*, limit: int, archived: bool, as_json: bool) -> ExitCode:
     else:
         print('There is no chat yet. `fireside -p "..."` begins one.')
     return ExitCode.ANSWERED
+
+
+def recent(limit: int) -> list[SessionSummary]:
+    """The chats, the last changed first."""
+
+    async def work(manager: SessionManager) -> list[SessionSummary]:
+        return await manager.list(limit)
+
+    return _with_manager(work)
+
+
+def changed_at(one: SessionSummary) -> str:
+    """When a chat changed, as a list shows it."""
+    return _date(one.updated_at)
 
 
 def show(name: str, *, as_json: bool) -> ExitCode:

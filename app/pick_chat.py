@@ -1,0 +1,38 @@
+"""Choosing a chat by its number, on a plain terminal: what a bare `--resume` does outside of the TUI."""
+
+from __future__ import annotations
+
+import sys
+
+from app.exits import usage
+from app.session_commands import changed_at, recent
+from app.table import table
+from app.terminal import is_terminal, sanitize
+
+_SHOWN = 20
+
+
+def pick_chat() -> str:
+    """The id of the chat that the person at the terminal chooses.
+
+    A usage failure where nobody can be asked, where there is no chat, and when none is chosen.
+    """
+    if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+        raise usage(
+            "--resume needs the id of a chat here.", "`fireside sessions list` shows them; -c takes the last."
+        )
+    chats = recent(_SHOWN)
+    if not chats:
+        raise usage("There is no chat to go on with.", "Begin one without --resume.")
+    rows = [
+        (str(number), changed_at(one), " ".join(sanitize(one.title or "-").split()))
+        for number, one in enumerate(chats, 1)
+    ]
+    print("\n".join(table(rows)), file=sys.stderr)
+    while True:
+        print("Which one? (a number; enter for none) ", end="", file=sys.stderr, flush=True)
+        answer = sys.stdin.readline().strip()
+        if not answer:
+            raise usage("No chat was chosen.")
+        if answer.isascii() and answer.isdigit() and 1 <= int(answer) <= len(chats):
+            return chats[int(answer) - 1].id
