@@ -298,6 +298,18 @@ def test_a_reply_cut_before_it_satisfies_its_schema_exits_6(
     assert cli.main(["-p", "hi", "--max-tokens", "2"]) == 0
 
 
+def test_what_an_answer_breaks_of_its_schema_is_told(
+    double: Double, capfd: pytest.CaptureFixture[str]
+) -> None:
+    reasons = ("the number must be a multiple of 3, not 7",)
+    outcome = ChatOutcome(finish="stop", prompt_tokens=3, text="7", schema_errors=reasons)
+    double.play = lambda config: [TextPiece("7"), outcome]
+    assert cli.main(["-p", "hi", "--schema", '{"multipleOf": 3}']) == 0
+    assert capfd.readouterr() == ("7\n", f"fireside: the answer does not satisfy the schema: {reasons[0]}\n")
+    assert cli.main(["-p", "hi", "--schema", '{"multipleOf": 3}', "--format", "json"]) == 0
+    assert json.loads(capfd.readouterr().out)["schema_errors"] == list(reasons)
+
+
 def test_a_grammar_and_a_schema_may_be_files(double: Double, tmp_path: Path) -> None:
     (tmp_path / "g.gbnf").write_text('root ::= "a"')
     (tmp_path / "s.json").write_text('{"type": "object"}')

@@ -21,7 +21,14 @@ from app.sessions.items import FunctionCallOutput
 from app.sessions.manager import SessionManager
 from app.sessions.store import STORE_FILE, Store
 from backend.scripted import CARD, Pause, ScriptedEngine
-from backend.types import ContextOverflowError, ModelLoadError, ReasoningPiece, TextPiece, ToolCall
+from backend.types import (
+    ChatOutcome,
+    ContextOverflowError,
+    ModelLoadError,
+    ReasoningPiece,
+    TextPiece,
+    ToolCall,
+)
 from tests.app.double import Double, says
 from tests.app.process import ROOT, fireside, shell
 from tools.registry import ToolRegistry
@@ -101,6 +108,20 @@ def test_a_turn_runs_its_tools_and_prints_the_answer(engine: Engine, space: Path
     assert cli.main(["-p", "read it", "--tools", "read_file", "--approve", "read"]) == 0
     assert capfd.readouterr() == ("It is 42.\n", "")
     assert "forty-two" in str(engine.requests[1].messages)
+
+
+def test_what_an_answer_breaks_of_its_schema_is_told_and_kept(
+    engine: Engine, double: Double, capfd: Cap
+) -> None:
+    assert cli.main(["-p", "hi"]) == 0
+    outcome = ChatOutcome(finish="stop", prompt_tokens=3, text="7", schema_errors=("7 is odd",))
+    engine.scripts = [[outcome]]
+    capfd.readouterr()
+    assert cli.main(["-p", "a number", "-c", "--schema", '{"multipleOf": 3}', "--format", "json"]) == 0
+    out, err = capfd.readouterr()
+    assert json.loads(out)["schema_errors"] == ["7 is odd"]
+    assert "does not satisfy the schema: 7 is odd" in err
+    assert stored()[-1].schema_errors == ("7 is odd",)
 
 
 def test_without_anybody_to_ask_a_call_is_refused_and_the_exit_code_is_5(
