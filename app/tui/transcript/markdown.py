@@ -1,27 +1,65 @@
-"""One message of Markdown: source in, rows out. Placeholder layout of plain paragraphs for now."""
+"""One message of Markdown: source in, rows out, at a cost per token that does not grow.
+
+Pieces are only kept when they arrive; they are parsed and laid out together when rows are asked for.
+"""
 
 from __future__ import annotations
 
-from app.terminal import sanitize
-from app.tui.transcript.rows import COLOUR, CodeBlock, Mode, Row, Run
+from bisect import bisect_right
+from time import perf_counter
+from typing import NamedTuple
+
+from app.tui.transcript.blocks import Leaf
+from app.tui.transcript.clean import Cleaner, clean
+from app.tui.transcript.code import advance_code, lay_code
+from app.tui.transcript.layout import Layout, Page, lay_text
+from app.tui.transcript.resume import Document, parse_whole
+from app.tui.transcript.rows import COLOUR, CodeBlock, Mode, Row
+from app.tui.transcript.tables import lay_table
+
+
+class _Place(NamedTuple):
+    """Where the rows of a leaf stand in the message."""
+
+    start: int
+    gap: int
+    height: int
 
 
 class MarkdownText:
     """A `Body` (see rows.py) whose source is Markdown."""
 
+    __slots__ = (
+        "_chunks",
+        "_cleaner",
+        "_closed",
+        "_dirty",
+        "_document",
+        "_finished",
+        "_page",
+        "_pending",
+        "_places",
+        "_rows",
+    )
+
     def __init__(self, source: str = "", *, finished: bool = False) -> None:
-        self._source = ""
-        self._finished = False
+        self._chunks = [source]
+        self._pending = [source]
+        self._finished = finished
+        self._closed = False
+        self._document: Document | None = None
+        self._cleaner = Cleaner()
+        self._page: tuple[int, Mode] | None = None
+        self._dirty = 0
         self._rows: list[Row] = []
-        self._laid: tuple[int, Mode] | None = None
-        if source:
-            self.append(source)
-        if finished:
-            self.finish()
+        self._places: list[_Place] = []
 
     @property
     def source(self) -> str:
-        return self._source
+        """Everything appended so far, as it was."""
+        if len(self._chunks) > 1:
+            self._chunks = ["".join(self._chunks)]
+        return self._chunks[0]
 
     @property
     def finished(self) -> bool:
@@ -31,45 +69,154 @@ class MarkdownText:
     def rows(self) -> list[Row]:
         return self._rows
 
+    @property
+    def read_characters(self) -> int:
+        """Characters the block parser was given so far: what a token costs, on any machine."""
+        return self._document.read if self._document else 0
+
     def append(self, text: str) -> None:
-        self._source += text
+        self._chunks.append(text)
+        self._pending.append(text)
 
     def finish(self) -> None:
         self._finished = True
 
+    def leaves(self) -> list[Leaf]:
+        """The blocks of the message, first to last; offsets in them are those of the cleaned text."""
+        return self._parsed().leaves
+
     def layout(self, width: int, mode: Mode = COLOUR) -> int:
+        document = self._parsed()
         width = max(1, width)
-        rows: list[Row] = []
-        offset = 0
-        for line in self._source.split("\n"):
-            shown = sanitize(line).replace("\t", " ")
-            for at in range(0, max(1, len(shown)), width):
-                piece = shown[at : at + width]
-                rows.append(Row((Run(piece, "text", offset + at),) if piece else (), offset + at))
-            offset += len(line) + 1
-        first = 0
-        if self._laid == (width, mode):
-            limit = min(len(rows), len(self._rows))
-            while first < limit and rows[first] == self._rows[first]:
-                first += 1
-        self._laid = (width, mode)
-        self._rows[first:] = rows[first:]
-        return first
+        if self._page != (width, mode):
+            self._page = (width, mode)
+            self._forget_rows()
+        page = Page(width, mode, self._cleaner, document.references)
+        changed = self._place(document.leaves, page)
+        self._dirty = len(document.leaves)
+        return changed
 
     def estimate(self, width: int) -> int:
-        return 1 + self._source.count("\n") + len(self._source) // max(1, width)
+        source = self.source
+        return 1 + source.count("\n") + len(source) // max(1, width)
 
     def release(self) -> None:
-        self._rows.clear()
-        self._laid = None
+        self._forget_rows()
+        self._page = None
+        for leaf in self._document.leaves if self._document else ():
+            leaf.laid = None
 
     def settle(self, budget: float) -> bool:
+        deadline = perf_counter() + budget
+        for index, leaf in enumerate(self._document.leaves if self._document else ()):
+            if leaf.kind != "fence":
+                continue
+            stale, more = advance_code(leaf, deadline)
+            if stale:
+                self._dirty = min(self._dirty, index)
+            if more:
+                return True
         return False
 
     def block_at(self, offset: int) -> tuple[int, int]:
-        start = self._source.rfind("\n\n", 0, offset)
-        end = self._source.find("\n\n", offset)
-        return (start + 2 if start >= 0 else 0), (end if end >= 0 else len(self._source))
+        leaves = self._parsed().leaves
+        starts = [self._cleaner.source_offset(leaf.offset) for leaf in leaves]
+        index = bisect_right(starts, offset)
+        start = starts[index - 1] if index else 0
+        end = starts[index] if index < len(starts) else len(self.source)
+        return start, start + len(self.source[start:end].rstrip())
 
     def code_blocks(self) -> list[CodeBlock]:
-        return []
+        found: list[CodeBlock] = []
+        for leaf in self._parsed().leaves:
+            if leaf.kind not in ("fence", "indented"):
+                continue
+            start, end = self.block_at(self._cleaner.source_offset(leaf.offset))
+            code = "".join(
+                [f"{self._source_line(*line)}\n" for line in zip(leaf.lines, leaf.line_offsets, strict=True)]
+            )
+            found.append(CodeBlock(leaf.info.split()[0] if leaf.info else "", code, start, end))
+        return found
+
+    def _source_line(self, line: str, offset: int) -> str:
+        start = self._cleaner.source_offset(offset)
+        end = self._cleaner.source_offset(offset + len(line))
+        raw = self.source[start:end].removesuffix("\r")
+        # A tab that stands partly for the indent of a list is blanks in the code.
+        return raw if clean(raw) == line else line
+
+    def _parsed(self) -> Document:
+        """The document with all that has arrived; notes the first leaf that changed."""
+        if self._document is None:
+            if self._finished:
+                return self._parse_at_once()
+            self._document = Document()
+        document = self._document
+        if self._pending:
+            text = self._cleaner.feed("".join(self._pending))
+            self._pending.clear()
+            self._dirty = min(self._dirty, document.append(text))
+        if self._finished and not self._closed:
+            self._closed = True
+            self._dirty = min(self._dirty, document.append(self._cleaner.feed("", last=True)))
+            self._dirty = min(self._dirty, document.finish(clean(self.source)))
+        return document
+
+    def _parse_at_once(self) -> Document:
+        self._closed = True
+        self._pending.clear()
+        self._document = parse_whole(self._cleaner.feed(self.source, last=True))
+        self._dirty = 0
+        return self._document
+
+    def _forget_rows(self) -> None:
+        self._rows.clear()
+        self._places.clear()
+        self._dirty = 0
+
+    def _place(self, leaves: list[Leaf], page: Page) -> int:
+        """Lay out the leaves from the first dirty one on; the first row that changed."""
+        rows, places = self._rows, self._places
+        first = min(self._dirty, len(places))
+        at = sum(places[first - 1]) if first else 0
+        changed: int | None = None
+        for index in range(first, len(leaves)):
+            leaf = leaves[index]
+            same = _lay(leaf, page)
+            new = leaf.laid.rows if isinstance(leaf.laid, Layout) else []
+            place = _Place(at, leaf.gap, len(new))
+            at = sum(place)
+            old = places[index] if index < len(places) else None
+            if changed is None and old == place and same == len(new):
+                continue
+            if changed is None:
+                in_place = old is not None and (old.start, old.gap) == (place.start, place.gap)
+                kept = min(same, old.height) if in_place and old else 0
+                changed = place.start + (place.gap + kept if kept else 0)
+                del rows[changed:], places[index:]
+                rows += new[kept:] if kept else _with_gap(leaf, new)
+            else:
+                rows += _with_gap(leaf, new)
+            places.append(place)
+        if changed is None and at < len(rows):
+            changed = at
+            del rows[at:]
+        del places[len(leaves) :]
+        return len(rows) if changed is None else changed
+
+
+def _with_gap(leaf: Leaf, rows: list[Row]) -> list[Row]:
+    return [Row((), rows[0].offset)] * leaf.gap + rows if rows else []
+
+
+def _lay(leaf: Leaf, page: Page) -> int:
+    match leaf.kind:
+        case "fence" | "indented":
+            return lay_code(leaf, page)
+        case "table":
+            return lay_table(leaf, page)
+        case "definition":
+            leaf.laid = None
+            return 0
+        case _:
+            return lay_text(leaf, page)

@@ -41,10 +41,12 @@ class Run(NamedTuple):
     for example `text:bi`; see `split_style`."""
     offset: int = -1
     """Where the text starts in the message's source, in code points; -1 for what we added ourselves
-    (marks, padding). A run with an offset runs parallel to the source: `text[i]` shows
+    (marks, padding). Unless `stands_for` is set the run is parallel to the source: `text[i]` shows
     `source[offset + i]`."""
     href: str | None = None
     """Target of a link as the source says it; untrusted."""
+    stands_for: int = 0
+    """Code points of the source that the run shows in other words (a formula, an entity), else 0."""
 
 
 class Row(NamedTuple):
@@ -58,7 +60,7 @@ class Row(NamedTuple):
     indent: int = 0
     """Cells at the left that belong to lists and quotes around the row."""
     wraps: bool = False
-    """True where a line of code goes on in the next row: a faint `›` belongs in the padding cell."""
+    """True where a line of code goes on in the next row: a faint U+203A belongs in the padding cell."""
 
     @property
     def text(self) -> str:

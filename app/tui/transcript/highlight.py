@@ -1,0 +1,233 @@
+"""Colours of code: line by line while a block grows, exact in slices once it is closed.
+
+A lexer's state is kept at each line end, so a new line costs one line at any length. What one
+pattern matches over several lines is only known when the block is lexed as a whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from time import perf_counter
+from types import FunctionType
+from typing import Any, cast
+
+Line = list[tuple[str, str]]
+"""Pieces of one line of code with their styles."""
+
+LINES_AT_ONCE = 60
+"""Lines of an open block that one layout colours; the rest waits for `advance`."""
+_WHOLE_AT_ONCE = 2_000
+"""Characters of a closed block that are lexed without asking for time."""
+_TOKENS_BETWEEN_LOOKS = 32
+_MAX_LINE = 4_000
+_MAX_CODE = 400_000
+
+_STYLES = {
+    "Comment": "comment:i",
+    "Keyword": "keyword",
+    "Literal": "string",
+    "Literal.String": "string",
+    "Literal.Number": "number",
+    "Literal.Date": "number",
+    "Name.Function": "function",
+    "Name.Class": "function",
+    "Name.Builtin": "builtin",
+    "Name.Exception": "builtin",
+    "Name.Decorator": "decorator",
+    "Name.Tag": "keyword",
+    "Operator": "operator",
+    "Operator.Word": "keyword",
+    "Punctuation": "operator",
+    "Generic.Inserted": "added",
+    "Generic.Deleted": "removed",
+    "Generic.Heading": "muted",
+    "Generic.Subheading": "muted",
+}
+
+
+def language_of(info: str) -> str:
+    """The language an info string names: ` ```{.python title=x}` and ` ```Python,ignore` are "python"."""
+    words = re.split(r"[\s,;:{}=]+", info.strip("{}. \t"), maxsplit=1)
+    return words[0].strip(".").lower()
+
+
+class Highlighter:
+    """Styles of the lines of one block of code."""
+
+    def __init__(self, language: str) -> None:
+        self.styled: list[Line] = []
+        """Lines whose styles are known, from the first."""
+        self.version = 0
+        """Grows with every change of `styled` but growth at its end by `follow`."""
+        self.changed_from = 0
+        """The first line the latest version changed."""
+        self._lexer = _lexer(language)
+        self._stack = ["root"]
+        self._exact_lines = -1
+        self._whole: Iterator[Line] | None = None
+        self._whole_lines: list[Line] = []
+
+    def follow(self, lines: list[str], count: int, limit: int = LINES_AT_ONCE) -> None:
+        """Style up to `limit` more of the first `count` lines, which are complete, of an open block."""
+        start = len(self.styled)
+        end = min(count, start + limit)
+        if self._lexer is None or start >= end or not _can_follow(self._lexer):
+            return
+        if any(len(line) > _MAX_LINE for line in lines[start:end]):
+            self._lexer = None
+            return
+        text = "\n".join(lines[start:end]) + "\n"
+        self.styled += _split(_follow(self._lexer, text, self._stack), end - start)
+
+    def close(self, lines: list[str]) -> None:
+        """The block is complete: a short one is lexed at once."""
+        if self._exact_lines != len(lines) and sum(map(len, lines)) <= _WHOLE_AT_ONCE:
+            self._finish(lines, None)
+
+    def advance(self, lines: list[str], count: int, closed: bool, deadline: float) -> bool:
+        """Style more until `deadline` (of `perf_counter`); True while more is to be done."""
+        if self._lexer is None:
+            return False
+        if closed:
+            return self._exact_lines != len(lines) and not self._finish(lines, deadline)
+        while _can_follow(self._lexer) and len(self.styled) < count:
+            start = len(self.styled)
+            self.follow(lines, count, 8)
+            if len(self.styled) == start:
+                return False
+            self.version += 1
+            self.changed_from = start
+            if perf_counter() >= deadline:
+                return True
+        return False
+
+    def _finish(self, lines: list[str], deadline: float | None) -> bool:
+        """Lex the whole block until `deadline`; True when it is done."""
+        if self._lexer is None or not lines:
+            return True
+        if sum(map(len, lines)) > _MAX_CODE or max(map(len, lines)) > _MAX_LINE:
+            self._lexer = None
+            return True
+        if self._whole is None:
+            self._whole_lines = []
+            text = "\n".join(lines) + "\n"
+            tokens = ((_style(kind), value) for _, kind, value in self._lexer.get_tokens_unprocessed(text))
+            self._whole = _lines(tokens)
+        for number, line in enumerate(self._whole, 1):
+            self._whole_lines.append(line)
+            late = deadline is not None and number % 4 == 0 and perf_counter() >= deadline
+            if late and len(self._whole_lines) < len(lines):
+                return False
+        self._take(self._whole_lines[: len(lines)])
+        self._exact_lines = len(lines)
+        self._whole = None
+        return True
+
+    def _take(self, styled: list[Line]) -> None:
+        before = self.styled
+        same = 0
+        while same < min(len(before), len(styled)) and before[same] == styled[same]:
+            same += 1
+        self.styled = styled
+        if same < len(styled) or len(before) > len(styled):
+            self.version += 1
+            self.changed_from = same
+
+
+def _split(tokens: Iterator[tuple[str, str]], count: int) -> list[Line]:
+    found = list(_lines(tokens))[:count]
+    return found + [[] for _ in range(count - len(found))]
+
+
+def _lines(tokens: Iterator[tuple[str, str]]) -> Iterator[Line]:
+    line: Line = []
+    for style, value in tokens:
+        for index, part in enumerate(value.split("\n")):
+            if index:
+                yield line
+                line = []
+            if not part:
+                continue
+            if line and line[-1][1] == style:
+                line[-1] = (line[-1][0] + part, style)
+            else:
+                line.append((part, style))
+    if line:
+        yield line
+
+
+@cache
+def _style(kind: Any) -> str:
+    """Style key of a Pygments token type: that of its nearest kind that has one."""
+    words = str(kind).removeprefix("Token").lstrip(".").split(".")
+    while words:
+        style = _STYLES.get(".".join(words))
+        if style:
+            return style
+        words.pop()
+    return "code"
+
+
+@cache
+def _lexer(language: str) -> Any:
+    """The Pygments lexer of that name, or None."""
+    if not language or language in ("text", "txt", "plain", "plaintext", "output", "console"):
+        return None
+    from pygments import lexers
+    from pygments.util import ClassNotFound
+
+    try:
+        return cast("Any", lexers).get_lexer_by_name(language, stripnl=False, ensurenl=False)
+    except ClassNotFound:
+        return None
+
+
+def _can_follow(lexer: Any) -> bool:
+    """True if the lexer's state at a line end is a stack of names."""
+    from pygments.lexer import ExtendedRegexLexer, RegexLexer
+
+    return isinstance(lexer, RegexLexer) and not isinstance(lexer, ExtendedRegexLexer)
+
+
+def _follow(lexer: Any, text: str, stack: list[str]) -> Iterator[tuple[str, str]]:
+    """Lex `text` from the states in `stack`, which are left as they are at its end."""
+    rules = cast("dict[str, list[Any]]", lexer._tokens)
+    at = 0
+    while at < len(text):
+        for match_at, action, new_state in rules.get(stack[-1], ()):
+            match = match_at(text, at)
+            if match is None:
+                continue
+            if isinstance(action, FunctionType):
+                for _, kind, value in action(lexer, match):
+                    yield _style(kind), value
+            elif action is not None:
+                yield _style(action), match.group()
+            at = match.end()
+            if new_state is not None:
+                _enter(stack, new_state)
+            break
+        else:
+            if text[at] == "\n":
+                stack[:] = ["root"]
+            yield "code", text[at]
+            at += 1
+
+
+def _enter(stack: list[str], state: Any) -> None:
+    match state:
+        case tuple():
+            for name in cast("tuple[str, ...]", state):
+                _enter(stack, name)
+        case int():
+            depth = len(stack) + state if state < 0 else state
+            del stack[max(1, depth) :]
+        case "#pop":
+            if len(stack) > 1:
+                stack.pop()
+        case "#push":
+            stack.append(stack[-1])
+        case _:
+            stack.append(str(state))

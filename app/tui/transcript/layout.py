@@ -1,0 +1,151 @@
+"""Rows of one leaf at one width; paragraphs, headings, rules and HTML here, the rest next door."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from app.tui.transcript.blocks import Leaf, References
+from app.tui.transcript.clean import Cleaner
+from app.tui.transcript.inline import Inline, Text, read_inline
+from app.tui.transcript.rows import Mode, Row, Run
+from app.tui.transcript.wrap import breaks, clip_prefix, prefix_runs, run_starts, slice_runs
+
+RULE = "\u254c"
+
+
+class Page(NamedTuple):
+    """What all leaves of a message are laid out for."""
+
+    width: int
+    mode: Mode
+    cleaner: Cleaner
+    references: References
+
+    def rule(self, cells: int) -> str:
+        """A faint line of our own."""
+        return ("-" if self.mode.ascii else RULE) * cells
+
+
+@dataclass(slots=True)
+class Layout:
+    """Rows of a leaf, and what they are valid for."""
+
+    width: int
+    mode: Mode
+    key: tuple[object, ...]
+    rows: list[Row] = field(default_factory=list[Row])
+
+    def fits(self, page: Page, key: tuple[object, ...]) -> bool:
+        return self.width == page.width and self.mode == page.mode and self.key == key
+
+
+@dataclass(slots=True)
+class TextLayout(Layout):
+    inline: Inline | None = None
+    origin: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    breaks: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+
+
+def lay_text(leaf: Leaf, page: Page) -> int:
+    """Bring the rows of a paragraph, heading, rule or HTML up to date; the first changed row."""
+    key = (leaf.kind, leaf.first, leaf.cont, leaf.level, leaf.task)
+    before = leaf.laid if isinstance(leaf.laid, TextLayout) and leaf.laid.fits(page, key) else None
+    if before is not None and leaf.origin[: len(before.origin)] != before.origin:
+        before = None
+    if before is not None and before.inline is not None and before.inline.text == leaf.text:
+        return len(before.rows)
+    layout = TextLayout(page.width, page.mode, key, origin=leaf.origin)
+    leaf.laid = layout
+    if leaf.kind == "rule":
+        _lay_rule(leaf, page, layout)
+        return 0
+    if leaf.kind == "html":
+        runs = _literal_runs(leaf, page)
+        layout.inline = Inline(leaf.text, runs, "".join([run.text for run in runs]))
+    else:
+        style = "text:b" if leaf.kind == "heading" else "text"
+        text = Text(leaf.text, leaf.origin, page.cleaner, page.references, page.mode, style)
+        layout.inline = read_inline(text, before.inline if before is not None else None)
+    kept = _keep_rows(before, layout)
+    _add_rows(leaf, page, layout)
+    if before is None:
+        return 0
+    limit = min(len(before.rows), len(layout.rows))
+    while kept < limit and before.rows[kept] == layout.rows[kept]:
+        kept += 1
+    return kept
+
+
+def _keep_rows(before: TextLayout | None, layout: TextLayout) -> int:
+    """Take over the rows of an unchanged beginning: all but the last two that lie in it."""
+    if before is None or layout.inline is None or not layout.inline.kept:
+        return 0
+    inside = bisect_left(before.breaks, (layout.inline.kept, 0))
+    kept = max(0, inside - 2)
+    layout.rows = before.rows[:kept]
+    layout.breaks = before.breaks[:kept]
+    return kept
+
+
+def _add_rows(leaf: Leaf, page: Page, layout: TextLayout) -> None:
+    inline = layout.inline
+    if inline is None:
+        return
+    first, cont, task = _prefixes(leaf, page)
+    indent = len(cont)
+    done = len(layout.rows)
+    start = _row_start(inline.joined, layout.breaks)
+    offset = layout.rows[-1].offset if done else page.cleaner.source_offset(leaf.offset)
+    starts = run_starts(inline.runs)
+    new = breaks(inline.joined, max(1, page.width - indent), start)
+    for number, (begin, end) in enumerate(new, done):
+        runs = slice_runs(inline.runs, starts, begin, end)
+        # The last run that follows the source says it best: one of ours may stand first.
+        offset = max(offset, next((run.offset for run in runs if run.offset >= 0), offset))
+        head = (*prefix_runs(first, page.mode), *task) if number == 0 else prefix_runs(cont, page.mode)
+        layout.rows.append(Row((*head, *runs), offset, "page", indent))
+    layout.breaks += new
+
+
+def _row_start(text: str, done: list[tuple[int, int]]) -> int:
+    """Where the row after `done` starts: behind the blanks or the newline that ended the last one."""
+    if not done:
+        return 0
+    end = done[-1][1]
+    while text[end : end + 1] == " ":
+        end += 1
+    return end + (text[end : end + 1] == "\n")
+
+
+def _prefixes(leaf: Leaf, page: Page) -> tuple[str, str, tuple[Run, ...]]:
+    """Prefix of the first row, of the others, and the runs between the first prefix and the text."""
+    first, cont = clip_prefix(leaf.first, page.width), clip_prefix(leaf.cont, page.width)
+    mark = "#" * leaf.level + " " if page.mode.plain and leaf.kind == "heading" else leaf.task
+    if not mark or len(cont) + len(mark) > page.width // 2:
+        return first, cont, ()
+    offset = leaf.origin[0][1] - len(mark) if leaf.task else -1
+    if offset >= 0:
+        offset = page.cleaner.source_offset(offset)
+    return first, cont + " " * len(mark), (Run(mark, "muted", offset),)
+
+
+def _literal_runs(leaf: Leaf, page: Page) -> list[Run]:
+    runs: list[Run] = []
+    for index, line in enumerate(leaf.text.split("\n")):
+        offset = leaf.origin[index][1]
+        if index:
+            runs.append(Run("\n", "text", page.cleaner.source_offset(offset) - 1, None, 1))
+        pieces = page.cleaner.pieces(line.replace("\t", " "), offset) if line else []
+        runs += [Run(piece, "text", at) for piece, at in pieces]
+    return runs
+
+
+def _lay_rule(leaf: Leaf, page: Page, layout: TextLayout) -> None:
+    first = clip_prefix(leaf.first, page.width)
+    line = page.rule(max(1, min(page.width - len(first), max(3, page.width // 3))))
+    offset = page.cleaner.source_offset(leaf.offset)
+    layout.inline = Inline(leaf.text, [], "")
+    runs = (*prefix_runs(first, page.mode), Run(line, "faint", -1))
+    layout.rows = [Row(runs, offset, "page", len(first))]

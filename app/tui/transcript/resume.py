@@ -1,0 +1,282 @@
+"""A message that is parsed while it grows: the block parser sees only the part that can still change.
+
+Everything before the cut is final. The tail behind it is parsed inside context lines that stand for
+the lists and quotes around it, or continues the fence or table that is open.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from app.tui.transcript.blocks import TRIMMED, Container, Leaf, Parsed, References, Start, parse_blocks
+
+_log = logging.getLogger(__name__)
+
+
+class Document:
+    """The leaves of one growing text, which must be clean (see clean.py)."""
+
+    def __init__(self) -> None:
+        self.leaves: list[Leaf] = []
+        self.references: References = {}
+        """Link definitions in force, half-written ones included."""
+        self.read = 0
+        """Characters the block parser was given so far."""
+        self._tail = ""
+        self._start = Start()
+        self._final = 0
+        self._open: Leaf | None = None
+        self._known: References = {}
+        self._prose_end = -1
+
+    def append(self, text: str) -> int:
+        """Take more text; the index of the first leaf that may differ from before."""
+        if not text:
+            return len(self.leaves)
+        self._tail += text
+        if "\n" not in text and self._prose_end >= 0:
+            self._grow_prose()
+            return len(self.leaves) - 1
+        first = self._final - (self._open is not None)
+        if "\n" in text:
+            self._advance(self._tail.rfind("\n") + 1)
+        if not self._tail.endswith("\n") and self._tail:
+            self._show(self._tail)
+        self._prose_end = self._find_prose_end()
+        return max(0, min(first, self._link_again()))
+
+    def finish(self, whole: str) -> int:
+        """The text is complete and `whole` is all of it; the index of the first leaf that may differ."""
+        fresh = parse_whole(whole)
+        self._prose_end = -1
+        if self.leaves and self.leaves[-1].kind in ("fence", "table"):
+            self.leaves[-1].closed = True
+        if [leaf.key() for leaf in fresh.leaves] == [leaf.key() for leaf in self.leaves]:
+            return max(0, len(self.leaves) - 1)
+        _log.debug("a message of %d characters parsed differently in pieces", len(whole))
+        self.leaves, self.references = fresh.leaves, fresh.references
+        return 0
+
+    def _parse(self, text: str) -> Parsed:
+        if self._open is not None:
+            for container in self._open.path:
+                container.labelled = True
+        parsed = parse_blocks(text, self._start, self._known)
+        self.read += parsed.read
+        self._latest = parsed.references
+        return parsed
+
+    def _show(self, text: str) -> None:
+        self._install(self._parse(text).leaves)
+        last = self.leaves[-1] if self.leaves else None
+        if last is not None and last.kind == "table":
+            last.closed = text.endswith("\n")
+
+    def _install(self, new: list[Leaf]) -> list[Leaf]:
+        """Put freshly parsed leaves behind the final ones; those that continue the open leaf go there."""
+        if self._open is not None and new and new[0].start_line < 0:
+            _continue(self._open, new.pop(0))
+        before = self._last_visible(self._final)
+        for index, leaf in enumerate(new, self._final):
+            if leaf.kind != "definition":
+                leaf.gap = _gap(before, leaf)
+                before = leaf
+            if index < len(self.leaves):
+                old = self.leaves[index]
+                if (old.kind, old.first, old.cont) == (leaf.kind, leaf.first, leaf.cont):
+                    leaf.laid = old.laid
+        self.leaves[self._final :] = new
+        return new
+
+    def _last_visible(self, end: int) -> Leaf | None:
+        return next((leaf for leaf in reversed(self.leaves[:end]) if leaf.kind != "definition"), None)
+
+    def _advance(self, size: int) -> None:
+        """Parse the `size` characters of whole lines, then move the cut as far as it may go."""
+        body = self._tail[:size]
+        new = self._install(self._parse(body).leaves)
+        end_line = self._start.line + body.count("\n")
+        resumed = self._open
+        if resumed is not None and not new:
+            resumed.closed = resumed.closed or resumed.kind == "table"
+            if resumed.end_line >= end_line and not (resumed.kind == "fence" and resumed.closed):
+                resumed.done = len(resumed.lines if resumed.kind == "fence" else resumed.cells)
+                self._cut(end_line, self._start.context, self._start.resume, self._start.top)
+                return
+            self._open = None
+            self._cut_after(resumed)
+            rest = self._tail[: self._tail.rfind("\n") + 1]
+            if rest:
+                self._install(self._parse(rest).leaves)
+            return
+        if new:
+            self._settle(new, end_line)
+
+    def _settle(self, new: list[Leaf], end_line: int) -> None:
+        """Make final what whole lines have decided: all of `new` but the last leaf, with exceptions."""
+        if self._open is not None:
+            self._open = None
+            self._start = self._start._replace(resume=())
+        place = _cut_place(new)
+        if place is None:
+            return
+        index, line, context = place
+        for leaf in new[:index]:
+            if leaf.kind == "definition":
+                self._known.setdefault(leaf.info, leaf.target)
+        self._cut(line, context, (), new[index].top)
+        self._final += index
+        last = new[-1]
+        if index == len(new) - 1 and not any(container.unclear for container in last.path):
+            self._pass_or_resume(last, line, end_line)
+
+    def _pass_or_resume(self, last: Leaf, line: int, end_line: int) -> None:
+        """Leave a fence or table behind that has ended; parse only new lines of one that is open."""
+        to_opening = last.start_line - line + 1
+        if last.kind == "fence":
+            ended = last.closed or last.end_line < end_line
+            if not ended and last.lines:
+                self._resume(last, [*self._tail_lines(to_opening), _blank_inside(last.path)], end_line)
+        elif last.kind == "table":
+            ended = last.end_line < end_line
+            if not ended:
+                self._resume(last, self._tail_lines(to_opening + 1), end_line)
+        else:
+            return
+        if ended:
+            self._final += 1
+            self._cut_after(last)
+
+    def _resume(self, leaf: Leaf, lines: list[str], end_line: int) -> None:
+        leaf.done = len(leaf.lines if leaf.kind == "fence" else leaf.cells)
+        self._open = leaf
+        self._final = len(self.leaves)
+        self._cut(end_line, self._start.context, tuple(lines), self._start.top)
+
+    def _cut_after(self, leaf: Leaf) -> None:
+        # The line after the leaf, not the end of the text: an empty quote mark may follow it.
+        self._cut(leaf.end_line, leaf.path, (), leaf.top if leaf.path else leaf.top + 1)
+
+    def _cut(self, line: int, context: tuple[Container, ...], resume: tuple[str, ...], top: int) -> None:
+        size = 0
+        for _ in range(line - self._start.line):
+            size = self._tail.index("\n", size) + 1
+        self._tail = self._tail[size:]
+        self._start = Start(context, resume, line, self._start.offset + size, top)
+
+    def _tail_lines(self, count: int) -> list[str]:
+        return self._tail.split("\n", count)[:count]
+
+    def _find_prose_end(self) -> int:
+        """Where the text of a paragraph ends that only a newline can turn into something else, or -1.
+
+        That is one whose last line has begun with a letter, and that is not on its way to become a
+        definition: no rule but the paragraph's takes it.
+        """
+        last = self.leaves[-1] if self.leaves else None
+        if last is None or last.kind != "paragraph" or self._open is not None or not last.text:
+            return -1
+        before = self.leaves[-2] if len(self.leaves) > 1 else None
+        if before is not None and before.kind == "definition" and before.end_line == last.start_line:
+            return -1
+        position, offset = last.origin[-1]
+        line = last.text[position:]
+        end = offset + len(line) - self._start.offset
+        certain = line[:1].isalpha() and last.text[0] != "[" and self._tail.endswith(line, 0, end)
+        return end if certain and "\n" not in self._tail[end:] else -1
+
+    def _grow_prose(self) -> None:
+        leaf = self.leaves[-1]
+        more = self._tail[self._prose_end :].rstrip(TRIMMED)
+        leaf.text += more
+        self._prose_end += len(more)
+
+    def _link_again(self) -> int:
+        """Definitions act backwards: forget the layout of leaves that use one that came or changed."""
+        now, before = self._latest, self.references
+        if now == before:
+            return len(self.leaves)
+        self.references = now
+        labels = {_squeeze(label) for label in now.keys() | before if now.get(label) != before.get(label)}
+        first = len(self.leaves)
+        for index, leaf in enumerate(self.leaves):
+            text = leaf.text or " ".join(cell for row in leaf.cells for cell in row)
+            if "[" in text and any(label in _squeeze(text) for label in labels):
+                leaf.laid = None
+                first = min(first, index)
+        return first
+
+
+def parse_whole(text: str) -> Document:
+    """The leaves of a complete text by one ordinary parse: what every parse in pieces must equal."""
+    document = Document()
+    parsed = parse_blocks(text, Start(), {})
+    document.references = parsed.references
+    before: Leaf | None = None
+    for leaf in parsed.leaves:
+        if leaf.kind != "definition":
+            leaf.gap = _gap(before, leaf)
+            before = leaf
+    if parsed.leaves and parsed.leaves[-1].kind == "fence":
+        parsed.leaves[-1].closed = True
+    document.leaves = parsed.leaves
+    return document
+
+
+def _gap(before: Leaf | None, leaf: Leaf) -> int:
+    """Empty rows above `leaf`: decided by what is above it alone, so it never changes afterwards."""
+    if before is None:
+        return 0
+    if leaf.top != before.top or leaf.start_line > before.end_line:
+        return 1
+    return int(_stands_apart(leaf) or _stands_apart(before))
+
+
+def _stands_apart(leaf: Leaf) -> bool:
+    return leaf.kind == "heading" and leaf.level <= 2
+
+
+def _continue(leaf: Leaf, part: Leaf) -> None:
+    """Replace what is not final of `leaf` by the newly parsed `part`, whose first entry is context."""
+    del leaf.lines[leaf.done :], leaf.line_offsets[leaf.done :]
+    del leaf.cells[leaf.done :], leaf.cell_lines[leaf.done :]
+    leaf.lines += part.lines[1:]
+    leaf.line_offsets += part.line_offsets[1:]
+    leaf.cells += part.cells[1:]
+    leaf.cell_lines += part.cell_lines[1:]
+    leaf.end_line = part.end_line
+    leaf.closed = part.closed
+
+
+def _cut_place(new: list[Leaf]) -> tuple[int, int, tuple[Container, ...]] | None:
+    """Index of the first leaf that stays open, the line to cut at, and the context there."""
+    index = len(new) - 1
+    while index and new[index - 1].kind == "definition" and new[index - 1].end_line == new[index].start_line:
+        index -= 1
+    leaf = new[index]
+    path = leaf.path
+    keep = next((depth for depth, container in enumerate(path) if container.owner is leaf), len(path))
+    unclear = next((depth for depth in range(keep) if path[depth].unclear), None)
+    if unclear is not None:
+        # No line can stand for that container, so its own line must stay in the tail.
+        keep = unclear
+        line = path[keep].line
+        if path[keep].index > 0:
+            return None
+        index = next(at for at, leaf in enumerate(new) if leaf.start_line >= line)
+        if index == 0 and new[0].start_line > line:
+            return None
+    line = path[keep].line if keep < len(path) else leaf.start_line
+    context = path[:keep]
+    if keep < len(path) and path[keep].index > 0:
+        context = (*context, path[keep].sibling())
+    return index, line, context
+
+
+def _blank_inside(path: tuple[Container, ...]) -> str:
+    """An empty line inside the containers."""
+    return "".join([" " * container.content if container.is_item else "> " for container in path])
+
+
+def _squeeze(text: str) -> str:
+    return "".join(text.split()).casefold()
