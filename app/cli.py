@@ -114,6 +114,9 @@ app.command("repl")(command(_repl, PLAIN, *CHAT))
 
 @app.command()
 def bench(
+    what: Annotated[
+        str, typer.Argument(metavar="[engine|transcript]", help="What to measure.", show_default=False)
+    ] = "engine",
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Model: a file, a folder or a name.")
     ] = None,
@@ -124,7 +127,13 @@ def bench(
     ] = None,
     pairs: Annotated[int, typer.Option("--pairs", help="Interleaved pairs of each ratio.")] = 10,
 ) -> None:
-    """Measure this machine against bare llama.cpp."""
+    """Measure this machine against bare llama.cpp, or what the transcript of the full-screen face costs."""
+    if what == "transcript":
+        from app.tui import bench as room
+
+        raise typer.Exit(room.main(as_json=as_json, quick=quick))
+    if what != "engine":
+        raise usage(f"There is nothing to measure by the name {what!r}.", "There are engine and transcript.")
     from backend import bench as benchmark
 
     names = tuple(name.strip() for text in only or () for name in text.split(",") if name.strip())
@@ -133,6 +142,14 @@ def bench(
     except ValueError as err:
         raise usage(str(err), "`fireside bench --help` lists the flags.") from err
     raise typer.Exit(code)
+
+
+@app.command()
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Look at everything a chat needs, and say what to do about what is missing."""
+    from app import doctor as room
+
+    raise typer.Exit(room.run(as_json=as_json))
 
 
 @app.command()

@@ -67,6 +67,23 @@ def test_bench_passes_its_options_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen == [("a.gguf", True, True, ("decode", "prefill", "load"), 4)]
 
 
+def test_bench_measures_the_transcript_without_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[dict[str, object]] = []
+
+    def main(**options: object) -> int:
+        seen.append(options)
+        return 0
+
+    monkeypatch.setattr("app.tui.bench.main", main)
+    assert cli.main(["bench", "transcript", "--quick", "--json"]) == 0
+    assert seen == [{"as_json": True, "quick": True}]
+
+
+def test_bench_knows_what_it_can_measure(capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", "weather"]) == 2
+    assert "There are engine and transcript." in capfd.readouterr().err
+
+
 def test_settings_are_shown_with_their_origin(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -195,12 +195,12 @@ class Transcript(Canvas, can_focus=True):
 
     def finish(self, entry: Entry) -> None:
         """Nothing more streams into `entry`: it becomes what a rendering of the whole text is."""
-        self._flush()
+        self.flush()
         entry.finish()
         if entry not in self.page:
             return
         self._pending[entry] = []
-        self._flush()
+        self.flush()
         self._settle_later(entry)
         body = entry.body
         if body is not None and len(body.source) > _LONG_TEXT:
@@ -222,7 +222,7 @@ class Transcript(Canvas, can_focus=True):
             self._anchor = Anchor(entry, Place(0))
         self._fix_anchor(top if top >= here else None)
         self.changed(entry)
-        self._flush()
+        self.flush()
 
     def fold_all_thoughts(self, folded: bool | None = None) -> bool:
         """Fold or open every thought; None folds if one is open. Whether they are folded now."""
@@ -531,10 +531,15 @@ class Transcript(Canvas, can_focus=True):
         self._restore()
         self._tick()
 
+    @property
+    def settled(self) -> bool:
+        """True when nothing waits for a frame and no code in view waits for its exact colours."""
+        return not self._pending and not self._settling
+
     def _flush_soon(self) -> None:
         if not self._flush_due and self.is_attached:
             self._flush_due = True
-            self.set_timer(FRAME_S, self._flush)
+            self.set_timer(FRAME_S, self.flush)
 
     def _take_pending(self) -> list[Entry]:
         """Give the entries the text that waits; those that changed."""
@@ -544,8 +549,8 @@ class Transcript(Canvas, can_focus=True):
                 entry.grow("".join(pieces))
         return list(pending)
 
-    def _flush(self) -> None:
-        """Lay out what changed since the last frame, and paint those rows of it that show."""
+    def flush(self) -> None:
+        """Show what changed since the last frame now. It comes by itself 30 times a second."""
         self._flush_due = False
         changed = self._take_pending()
         if not self._laid_out or not changed:
