@@ -6,6 +6,7 @@ import os
 from collections.abc import MutableMapping
 
 _VARIABLES: dict[str, dict[str, str | None]] = {
+    "always": {"NO_COLOR": None},
     "never": {"NO_COLOR": "1"},
     "16": {"NO_COLOR": None, "COLORTERM": None, "TERM": "xterm-16color"},
     "256": {"NO_COLOR": None, "COLORTERM": None, "TERM": "xterm-256color"},

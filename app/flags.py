@@ -115,7 +115,7 @@ CHAT: tuple[Flag, ...] = (
     Flag(("--draft-model",), str, "A small model that drafts for this one.", "load.assistant_model", "NAME"),
     Flag(("--lora",), list[str], "LoRA adapter (repeatable).", "load.lora", "FILE[:SCALE]"),
     Flag(("--timeout",), float, "Give up after this many seconds.", "timeout", "SECONDS"),
-    Flag(("--color",), str, "Colours: auto, never, 16, 256 or truecolor.", "color", "DEPTH"),
+    Flag(("--color",), str, "Colours: auto, always, never, 16, 256 or truecolor.", "color", "DEPTH"),
     Flag(("--ascii",), bool, "Draw with ASCII only.", "ascii"),
     Flag(("--set",), list[str], "Any setting of load or generation (repeatable).", None, "KEY=VALUE"),
 )

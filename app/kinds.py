@@ -44,7 +44,7 @@ CHOICES: dict[Kind, tuple[str, ...]] = {
     "cache_type": ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"),
     "dtype": ("undefined", "f32", "f16", "bf16"),
     "approval": ("ask", "read", "all", "none", "plan"),
-    "color": ("auto", "never", "16", "256", "truecolor"),
+    "color": ("auto", "always", "never", "16", "256", "truecolor"),
 }
 """The kinds of few values. The backend has the same ones, and would take too long to import for them."""
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")

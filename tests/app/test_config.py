@@ -15,6 +15,7 @@ from app import config
 from app.config import KINDS, SettingError, Value, environment_name, forget, full_name, parse, resolve, store
 from app.kinds import CHOICES
 from app.sessions.toolbox import Mode
+from app.terminal import COLOR_CHOICES
 from backend.handle import LoadOptions
 from backend.plan import KV_BYTES
 from backend.types import EFFORT_LEVELS, ComputeDtype, GenerationConfig, KvCacheMode
@@ -169,7 +170,7 @@ def test_the_choices_are_those_of_the_backend() -> None:
         "cache_type": tuple(KV_BYTES),
         "dtype": get_args(ComputeDtype),
         "approval": get_args(Mode),
-        "color": ("auto", "never", "16", "256", "truecolor"),
+        "color": COLOR_CHOICES,
     } == CHOICES
 
 
