@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import lru_cache
+from typing import Any
 
 from rich.color import Color, ColorSystem
 from rich.segment import Segment
@@ -25,7 +26,7 @@ _FULL: frozenset[Tone] = frozenset({"primary", "approval", "error"})
 """Roles that are grounds too, of a cursor for instance: without tones such a ground is reverse."""
 
 
-def install(app: App[object], palette: Palette) -> None:
+def install(app: App[Any], palette: Palette) -> None:
     """Draw `app` with `palette` from now on: once before it runs, and at each change of theme."""
     theme = textual_theme(palette)
     app.register_theme(theme)

@@ -1,0 +1,118 @@
+"""The keys of the full-screen face in one table: what each does, and how the config rebinds it.
+
+`[keys]` in the settings file maps a name of this table to keys: `retry = "ctrl+r, f9"`; an empty text
+takes the key away.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from textual.binding import Binding
+
+Group = Literal["write", "reply", "read", "move", "more"]
+GROUPS: tuple[Group, ...] = ("write", "reply", "read", "move", "more")
+
+
+@dataclass(frozen=True)
+class Key:
+    """One thing a key does. `priority` reaches it from the composer too; `free` only from an empty one."""
+
+    name: str
+    group: Group
+    keys: str
+    help: str
+    action: str = ""
+    """Of the app; empty where a widget takes the key by itself."""
+    priority: bool = False
+    free: bool = False
+
+
+KEYS: tuple[Key, ...] = (
+    Key("send", "write", "enter", "send"),
+    Key("newline", "write", "ctrl+j,alt+enter,shift+enter", "new line"),
+    Key("editor", "write", "ctrl+g", "open in the editor", "editor", priority=True),
+    Key("history", "write", "up", "earlier message"),
+    Key("stop", "reply", "escape", "stop, keep the text", "stop"),
+    Key("retry", "reply", "ctrl+r", "another variant", "retry", priority=True),
+    Key("variant_before", "reply", "left_square_bracket", "the variant before", "variant(-1)", free=True),
+    Key("variant_after", "reply", "right_square_bracket", "the variant after", "variant(1)", free=True),
+    Key("fold", "reply", "ctrl+t", "fold all thoughts", "fold_thoughts", priority=True),
+    Key("approvals", "reply", "shift+tab", "what runs without asking", "cycle_approval", priority=True),
+    Key("block_up", "read", "alt+up", "block cursor", "block(-1)", priority=True),
+    Key("block_down", "read", "alt+down", "the block below", "block(1)", priority=True),
+    Key("page_up", "read", "pageup", "a page up", "page(-1)", priority=True),
+    Key("page_down", "read", "pagedown", "a page down", "page(1)", priority=True),
+    Key("newest", "read", "end,ctrl+end", "to the newest line", "newest", free=True),
+    Key("oldest", "read", "home,ctrl+home", "to the beginning", "oldest", free=True),
+    Key("chats", "move", "ctrl+b,f2", "chats", "chats", priority=True),
+    Key("new_chat", "move", "ctrl+n", "new chat", "new_chat", priority=True),
+    Key("search", "move", "ctrl+f,f3", "search all chats", "search", priority=True),
+    Key("models", "move", "ctrl+l,f4", "models", "models", priority=True),
+    Key("params", "more", "f5", "parameters", "params", priority=True),
+    Key("themes", "more", "f6", "themes", "themes", priority=True),
+    Key("palette", "more", "ctrl+p", "any command, by name", "palette", priority=True),
+    Key("help", "more", "question_mark", "help", "help", free=True),
+    Key("help_always", "more", "f1", "help, also while writing", "help", priority=True),
+    Key("next", "more", "tab", "to a waiting card, to the chats", "next", free=False),
+    Key("copy", "more", "ctrl+c", "copy, stop, clear; twice: quit", "copy_or_stop", priority=True),
+    Key("mouse", "more", "ctrl+o", "mouse on or off", "mouse", priority=True),
+    Key("suspend", "more", "ctrl+z", "to the shell; fg comes back", "suspend_process", priority=True),
+    Key("quit", "more", "ctrl+q", "quit", "leave", priority=True),
+)
+_WORDS = {
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "question_mark": "?",
+    "escape": "esc",
+}
+
+
+def bindings() -> list[Binding]:
+    """The bindings of the app, by the names that a keymap changes."""
+    return [
+        Binding(key.keys, key.action, key.help, show=False, priority=key.priority, id=key.name)
+        for key in KEYS
+        if key.action
+    ]
+
+
+def free_keys(keymap: Mapping[str, str]) -> frozenset[str]:
+    """The keys that act while the draft is empty, as they are bound now."""
+    found = (keymap.get(key.name, key.keys) for key in KEYS if key.free)
+    return frozenset(name.strip() for keys in found for name in keys.split(",") if name.strip())
+
+
+def read_keymap(table: Mapping[str, object]) -> tuple[dict[str, str], list[str]]:
+    """The `[keys]` table as a keymap, and what is wrong with it in sentences."""
+    names = [key.name for key in KEYS if key.action]
+    keymap: dict[str, str] = {}
+    wrong: list[str] = []
+    for name, value in table.items():
+        if name not in names:
+            near = difflib.get_close_matches(name[:40], names, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}."
+            wrong.append(f"[keys] has no {name[:40]!r}; {hint}")
+        elif not isinstance(value, str):
+            wrong.append(f'keys.{name} takes a text such as "ctrl+r".')
+        else:
+            keymap[name] = ",".join(part.strip() for part in value.split(","))
+    return keymap, wrong
+
+
+def key_rows(keymap: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Every key as (group, keys, what it does), grouped."""
+    rows: list[tuple[str, str, str]] = []
+    for group in GROUPS:
+        rows += [
+            (group, shown(keymap.get(key.name, key.keys)), key.help) for key in KEYS if key.group == group
+        ]
+    return rows
+
+
+def shown(keys: str) -> str:
+    """Keys as a person reads them."""
+    return " ".join(_WORDS.get(key.strip(), key.strip()) for key in keys.split(",") if key.strip())

@@ -1,0 +1,419 @@
+"""The running program: its manager, chats and model, and what becomes of drafts. Keys are `app`'s matter."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from textual import work
+
+from app.config import Settings
+from app.glyphs import Glyphs
+from app.theming import Palette
+from app.tui.chat import UNKNOWN, Chat
+from app.tui.grid import Grid
+from app.tui.model_state import ModelState, short_name
+from app.tui.sending import Block, blocks_of, edited_blocks, file_block, mentions
+from app.tui.stage import Stage, one_line
+from app.tui.start import Start, in_thread, make_manager
+from app.tui.widgets.history import History
+from app.tui.widgets.status import Facts
+
+if TYPE_CHECKING:
+    from app.exits import Failure
+    from app.sessions.manager import SessionManager
+
+TICK_S = 0.5
+SAVE_DRAFT_S = 1.0
+MOST_OPEN = 12
+"""Chats that stay open beside the one on the screen while nothing happens in them."""
+
+
+class Program(Stage):
+    """Chats on a stage. `make` builds the manager, off the event loop."""
+
+    def __init__(
+        self,
+        start: Start,
+        palette: Palette,
+        glyphs: Glyphs,
+        *,
+        make: Callable[[Start], SessionManager] = make_manager,
+        history: History | None = None,
+        motion: bool = True,
+        hyperlinks: bool = True,
+    ) -> None:
+        super().__init__(palette, glyphs, history or History(), motion=motion, hyperlinks=hyperlinks)
+        self.start = start
+        self.model = ModelState()
+        self.failure: Failure | None = None
+        """Why the program could not begin; told after the terminal is itself again."""
+        self.chats: dict[str, Chat] = {}
+        """Those that have a session, by its id."""
+        self._make = make
+        self._manager: SessionManager | None = None
+        self._private: SessionManager | None = None
+        self._opened = asyncio.Event()
+        self._chat = Chat(None, self.transcript, self._chat_changed)
+        self._chat.page.shown = True
+        self._attached: list[Block] = []
+        self._saving: asyncio.TimerHandle | None = None
+
+    # ---- what screens ask ------------------------------------------------------------------
+
+    @property
+    def manager(self) -> SessionManager:
+        if self._manager is None:
+            raise RuntimeError("The chats are still being opened.")
+        return self._manager
+
+    @property
+    def settings(self) -> Settings:
+        return self.start.settings
+
+    @property
+    def chat(self) -> Chat:
+        return self._chat
+
+    async def ready(self) -> None:
+        """Wait until `manager` is there."""
+        await self._opened.wait()
+
+    def live_states(self) -> Mapping[str, Any]:
+        """How the chats that are open here stand."""
+        return {session_id: chat.facts for session_id, chat in self.chats.items()}
+
+    # ---- beginning and end -----------------------------------------------------------------
+
+    def on_mount(self) -> None:
+        """The first frame is near: everything heavy comes after it."""
+        self.place(self.size.width, self.size.height)
+        self.draft.focus()
+        self.refresh_facts()
+        self.set_interval(TICK_S, self._tick)
+        self.call_after_refresh(self._begin)
+
+    @work(exit_on_error=False, group="begin")
+    async def _begin(self) -> None:
+        from app.exits import explain
+
+        try:
+            manager = await in_thread(self._make, self.start)
+            self._manager = self._chat.manager = manager
+            await manager.start()
+            self._opened.set()
+            for notice in self.start.notices:
+                self.say(notice)
+            self.load_first()
+            await self._first_chat(manager)
+        except Exception as err:
+            self.failure = explain(err)
+            self.exit(return_code=int(self.failure.exit_code))
+            return
+        self.started()
+
+    def started(self) -> None:
+        """The manager is there, and the first chat."""
+
+    @work(exit_on_error=False, group="load")
+    async def load_first(self) -> None:
+        from app.oneshot import source_of
+
+        options = {"slots": 4, **self.settings.load_options()}
+        options.pop("assistant_model", None)
+        await self.load_model(source_of(self.settings), options)
+
+    async def _first_chat(self, manager: SessionManager) -> None:
+        start = self.start
+        if start.fork is not None or start.resume:
+            from app.find_chat import find
+
+            found = await find(manager, start.fork or start.resume or "")
+            chosen = await manager.fork(found.id) if start.fork is not None else found.id
+            await self.open_chat(chosen)
+            return
+        if start.private:
+            await self.new_chat(private=True)
+            return
+        newest = await manager.list(1)
+        if not newest:
+            return
+        if start.last:
+            await self.open_chat(newest[0].id)
+            return
+        snapshot = await manager.get(newest[0].id)
+        if snapshot.draft and not snapshot.items and not self.draft.text:
+            # What was being written when the program ended.
+            await self.open_chat(newest[0].id)
+
+    async def close_down(self) -> None:
+        """Stop what runs and store the rest; the terminal is the shell's again already."""
+        if self._saving is not None:
+            self._saving.cancel()
+        with contextlib.suppress(Exception):
+            await self.save_draft()
+        for chat in [self._chat, *self.chats.values()]:
+            await chat.close()
+        if self._private is not None:
+            await self._private.stop()
+            await self._private.store.close()
+        if self._manager is not None:
+            await self._manager.aclose()
+
+    # ---- chats -----------------------------------------------------------------------------
+
+    async def open_chat(self, session_id: str, *, item_id: str | None = None, query: str = "") -> None:
+        """Show a chat; with `item_id` at that item. FiresideError where it is not there."""
+        await self.ready()
+        chat = self.chats.get(session_id)
+        if chat is None:
+            manager = self.manager
+            chat = Chat(
+                manager, self.transcript, self._chat_changed, session_id=session_id, name=self.answerer
+            )
+            await chat.open()
+            self.chats[session_id] = chat
+        await self._show(chat)
+        if item_id is not None:
+            while chat.has_older and item_id not in chat.story.items:
+                await chat.load_older()
+            chat.reveal(item_id, query)
+
+    async def new_chat(self, *, private: bool = False) -> None:
+        """Show an empty chat."""
+        await self.ready()
+        if self._chat.empty and self._chat.private == private and not self._chat.busy:
+            self.draft.focus()
+            return
+        manager = await self._private_manager() if private else self.manager
+        chat = Chat(manager, self.transcript, self._chat_changed, private=private, name=self.answerer)
+        await self._show(chat)
+
+    async def close_chat(self, session_id: str) -> None:
+        """A chat is gone; an empty one takes its place on the screen."""
+        chat = self.chats.pop(session_id, None)
+        if chat is None:
+            return
+        await chat.close()
+        if chat is self._chat:
+            await self._show(Chat(self.manager, self.transcript, self._chat_changed, name=self.answerer))
+
+    async def _private_manager(self) -> SessionManager:
+        if self._private is None:
+            from app.tui.start import make_private_manager
+
+            made: SessionManager = await in_thread(make_private_manager, self.start, self.manager)
+            await made.start()
+            self._private = made
+        return self._private
+
+    async def _show(self, chat: Chat) -> None:
+        before = self._chat
+        if chat is before:
+            return
+        before.draft = self.draft.whole
+        await self.save_draft()
+        before.page.leave()
+        self._chat = chat
+        chat.facts.unread = False
+        chat.page.show(chat.story.entries)
+        self.draft.folds.clear()
+        self.draft.put(chat.draft)
+        self.chat_shown()
+        await self._let_go()
+
+    def chat_shown(self) -> None:
+        """Another chat is on the screen."""
+        self.show_chat()
+
+    async def _let_go(self) -> None:
+        """Close chats in which nothing happens, oldest first, when there are many."""
+        idle = [chat for chat in self.chats.values() if chat is not self._chat and not chat.facts.running]
+        idle = [chat for chat in idle if not chat.facts.asking and not chat.private]
+        for chat in idle[: max(0, len(self.chats) - MOST_OPEN)]:
+            assert chat.id is not None
+            del self.chats[chat.id]
+            await chat.close()
+
+    def _chat_changed(self, chat: Chat, what: str) -> None:
+        """A chat tells that something of it is different."""
+        if what == "made" and chat.id is not None:
+            self.chats[chat.id] = chat
+        if what in ("ended", "asked", "failed") and (chat is not self._chat or not self.app_focus):
+            chat.facts.unread = chat is not self._chat and what == "ended"
+            self.ring()
+        if what in ("ended", "opened"):
+            self.model.read(self.manager)
+        self.chat_told(chat, what)
+
+    def chat_told(self, chat: Chat, what: str) -> None:
+        """Draw what may be different."""
+        if chat is self._chat:
+            self.show_chat()
+        else:
+            self.refresh_facts()
+
+    def show_chat(self) -> None:
+        """Queue, card and facts of the chat on the screen."""
+        facts = self._chat.facts
+        self.waiting.show(facts.waiting)
+        question = facts.questions[0] if facts.questions else None
+        self.approval.ask(question, 1, len(facts.questions), drafting=bool(self.draft.text))
+        self.refresh_facts()
+
+    # ---- the model -------------------------------------------------------------------------
+
+    @property
+    def answerer(self) -> str:
+        """Who answers, as names tell it."""
+        return self.model.name or UNKNOWN
+
+    async def load_model(self, source: str | None, options: Mapping[str, Any] | None = None) -> bool:
+        """Load a model for all chats, its progress in the status bar. False where it failed, which was told."""
+        from app.sessions.errors import FiresideError
+
+        await self.ready()
+        self.model.load, self.model.failed = 0.0, False
+        self.refresh_facts()
+        before = self.model.name
+        try:
+            await self.manager.load_model(source, progress=self._loading, **(options or {}))
+        except FiresideError as err:
+            self.model.failed = self.manager.desk.card is None
+            self.load_failed(err)
+            return False
+        finally:
+            self.model.load = None
+            self.refresh_facts()
+        self.model.failed = False
+        self.model.read(self.manager)
+        for chat in [self._chat, *self.chats.values()]:
+            chat.model_loaded(
+                self.model.name, self.model.window, changed=bool(before) and before != self.model.name
+            )
+        self.refresh_facts()
+        return True
+
+    def load_failed(self, err: Any) -> None:
+        """No model is there."""
+        self.say(f"{err.message} {err.remedy}", error=True)
+
+    def _loading(self, fraction: float) -> None:
+        self.model.load = fraction
+        self._chat.show_loading(fraction)
+        self.refresh_facts()
+
+    # ---- facts -----------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        running = False
+        for chat in {*self.chats.values(), self._chat}:
+            if chat.facts.running:
+                chat.tick()
+                running = True
+        if running:
+            self.refresh_facts()
+
+    def placed(self, grid: Grid) -> None:
+        """Another width: the bar is drawn anew."""
+        self.refresh_facts()
+
+    def refresh_facts(self) -> None:
+        """Tell the status bar and the terminal's title what holds now."""
+        if not self.is_running:
+            return
+        facts, model = self._chat.facts, self.model
+        asking = sum(chat.facts.asking for chat in {*self.chats.values(), self._chat})
+        state, role = self._state()
+        window = facts.context_window or model.window
+        self.show_facts(
+            Facts(
+                asking=asking,
+                state=state,
+                state_role=role,
+                private=self._chat.private,
+                model=one_line(short_name(facts.model) if facts.model else model.name),
+                gpu_layers=model.gpu_layers,
+                layers=model.layers,
+                context_tokens=facts.context_tokens,
+                context_window=window,
+                reused=facts.reused,
+                first_ms=None if facts.first_s is None else facts.first_s * 1000,
+                speed=facts.speed,
+                tools=facts.approve if model.tools else "",
+            )
+        )
+        self.seam.set_title("" if self.side_open else self._chat.title)
+        title = one_line(self._chat.title) or "fireside"
+        self.set_terminal_title(f"({asking}) {title}" if asking else title)
+
+    def _state(self) -> tuple[str, str]:
+        facts = self._chat.facts
+        load = self.model.load if self.model.load is not None else facts.load
+        if load is not None:
+            return f"loading {load * 100:.0f} %", "primary"
+        if facts.prefill is not None:
+            return f"prefill {facts.prefill * 100:.0f} %", "primary"
+        if facts.waits:
+            return "waits", "muted"
+        if facts.summarising:
+            return "summarising", "primary"
+        if self.model.failed:
+            return "no model", "warning"
+        if facts.failed:
+            return "stopped", "error"
+        return ("stopped", "muted") if facts.stopped else ("", "primary")
+
+    # ---- drafts ----------------------------------------------------------------------------
+
+    @property
+    def folder(self) -> Path:
+        """The folder that chats work in."""
+        return Path(self.start.workspace or ".").expanduser().absolute()
+
+    def attach(self, block: Block) -> None:
+        """Let a block go with the next message."""
+        self._attached.append(block)
+
+    async def post(self, draft: str) -> None:
+        """Send a draft as a message. Raises FiresideError or OSError; nothing is sent then."""
+        await self.ready()
+        chat = self._chat
+        blocks = blocks_of(draft, self.draft.folds)
+        named = [path for path in mentions(draft, self.folder)]
+        attached = list(self._attached)
+        if named:
+            session_id = await chat.ensure()
+            for path in named:
+                file = await chat.manager.files.upload(session_id, path)
+                attached.append(file_block(file.id, file.name, file.bytes, file.content_type))
+        await chat.send([*attached, *blocks])
+        self._attached = self._attached[len(attached) - len(named) :]
+
+    async def repost(self, item_id: str, draft: str) -> None:
+        """Put a draft in place of an earlier message of the person, on a branch of its own."""
+        item = self._chat.story.items[item_id]
+        before: Sequence[Mapping[str, Any]] = getattr(item, "content", ())
+        blocks = edited_blocks(before, blocks_of(draft, self.draft.folds))
+        await self._chat.manager.edit(item_id, blocks)
+
+    def save_draft_soon(self) -> None:
+        """Keep the draft over a crash, once the person pauses."""
+        if self._saving is not None:
+            self._saving.cancel()
+        self._saving = asyncio.get_running_loop().call_later(SAVE_DRAFT_S, self._save_now)
+
+    def _save_now(self) -> None:
+        self.run_worker(self.save_draft(), exit_on_error=False, group="draft")
+
+    async def save_draft(self) -> None:
+        """Keep the draft of the chat on the screen. A private chat's stays in memory."""
+        chat, text = self._chat, self.draft.whole
+        if self._manager is None or (text == chat.kept_draft):
+            return
+        if chat.id is None and (chat.private or not text.strip()):
+            return
+        await chat.keep_draft(text)

@@ -1,0 +1,98 @@
+"""What becomes of a draft: a message with its pastes and files, a command, or a shell line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from app.tui.widgets.paste import Folds
+
+Kind = Literal["nothing", "message", "command", "shell"]
+Block = dict[str, Any]
+_MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|(\S+))')
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a draft asks for: `text` is a command's line, or a shell's."""
+
+    kind: Kind
+    text: str = ""
+
+
+def wish_of(draft: str) -> Wish:
+    """What a draft asks for. Two slashes or exclamation marks send text that begins with one."""
+    text = draft.strip()
+    if not text:
+        return Wish("nothing")
+    if text.startswith("/") and not text.startswith("//"):
+        return Wish("command", text)
+    if text.startswith("!") and not text.startswith("!!") and text[1:].strip():
+        return Wish("shell", text[1:].strip())
+    return Wish("message", text)
+
+
+def blocks_of(draft: str, folds: Folds) -> list[Block]:
+    """The text blocks of a message: what was typed, and each paste with the word that stands for it."""
+    text = draft.strip("\n").rstrip()
+    if text.startswith(("//", "!!")):
+        text = text[1:]
+    blocks: list[Block] = []
+    for piece, word in folds.split(text):
+        block: Block = {"type": "input_text", "text": piece}
+        if word is not None:
+            block["label"] = word
+        blocks.append(block)
+    return blocks
+
+
+def mentions(text: str, folder: Path) -> list[Path]:
+    """The files that `@path` names in a text, each once; what is no file stays words."""
+    found: dict[Path, None] = {}
+    for match in _MENTION.finditer(text):
+        path = _file(match[1] or match[2], folder)
+        if path is not None:
+            found[path] = None
+    return list(found)
+
+
+def _file(name: str, folder: Path) -> Path | None:
+    for candidate in (name, name.rstrip(".,;:!?)")):
+        try:
+            path = folder / Path(candidate).expanduser()
+            if path.is_file():
+                return path
+        except (OSError, RuntimeError, ValueError):
+            continue
+    return None
+
+
+def mention(path: str) -> str:
+    """A path as `@` writes it."""
+    return f'@"{path}"' if re.search(r"\s", path) else f"@{path}"
+
+
+def file_block(file_id: str, name: str, size: int, content_type: str) -> Block:
+    """The block of an uploaded file."""
+    kind = "input_file"
+    if content_type.startswith("image/"):
+        kind = "input_image"
+    elif content_type.startswith("audio/"):
+        kind = "input_audio"
+    return {"type": kind, "file_id": file_id, "filename": name, "bytes": size}
+
+
+def shell_block(command: str, output: str) -> Block:
+    """What a shell line printed, as the next message carries it."""
+    lines = output.rstrip("\n").count("\n") + 1 if output else 0
+    label = f"[$ {command.splitlines()[0][:60]}, {lines:,} line{'s' * (lines != 1)}]\n"
+    return {"type": "input_text", "text": f"$ {command}\n{output.rstrip()}\n\n", "label": label}
+
+
+def edited_blocks(before: Sequence[Mapping[str, Any]], blocks: Iterable[Block]) -> list[Block]:
+    """The blocks of a message that was edited: its files, then its new words."""
+    kept = [dict(block) for block in before if block.get("type") not in ("input_text", "text", "output_text")]
+    return [*kept, *blocks]

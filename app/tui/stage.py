@@ -1,0 +1,165 @@
+"""The screen: where its parts stand, what they are drawn with, and nothing of what they mean."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import events
+from textual.app import App, ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container, Horizontal, Vertical
+
+from app.glyphs import Glyphs
+from app.terminal import sanitize, title_sequence
+from app.textual_theme import install
+from app.theming import Palette
+from app.tui.frame import composer_rows, is_tall, side_by_default, side_overlays, side_width
+from app.tui.grid import Grid, grid_of
+from app.tui.keys import bindings
+from app.tui.transcript.view import Transcript
+from app.tui.widgets.approval import ApprovalCard
+from app.tui.widgets.composer import Composer, Draft
+from app.tui.widgets.history import History
+from app.tui.widgets.seam import News, Seam
+from app.tui.widgets.status import Facts, StatusBar
+from app.tui.widgets.waiting import WaitingList
+
+
+class Stage(App[int]):
+    """Composes and places the parts. `palette` and `glyphs` are what everything is drawn with."""
+
+    ENABLE_COMMAND_PALETTE = False
+    ESCAPE_TO_MINIMIZE = False
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings()]
+    CSS = """
+    Screen { background: $background; color: $foreground; layout: vertical; }
+    #frame { height: 1fr; width: 1fr; }
+    #side { display: none; height: 1fr; background: $surface; }
+    #side.-open { display: block; }
+    #side.-overlay { layer: above; dock: left; }
+    #main { width: 1fr; height: 1fr; }
+    #transcript { height: 1fr; width: 1fr; }
+    #transcript.-tall { margin-top: 1; }
+    #approval, #waiting, #seam { margin-top: 1; }
+    StatusBar.-tall { margin-top: 1; }
+    """
+
+    def __init__(
+        self,
+        palette: Palette,
+        glyphs: Glyphs,
+        history: History,
+        *,
+        motion: bool = True,
+        hyperlinks: bool = True,
+    ) -> None:
+        """Without `motion` nothing moves by itself; `hyperlinks` where the terminal knows OSC 8."""
+        super().__init__()
+        self.palette = palette
+        self.glyphs = glyphs
+        self.composer = Composer(glyphs, history)
+        self.seam = Seam(glyphs)
+        self.status = StatusBar(glyphs)
+        self.approval = ApprovalCard(glyphs)
+        self.waiting = WaitingList(glyphs)
+        self.transcript = Transcript(
+            palette=palette, glyphs=glyphs, motion=motion, hyperlinks=hyperlinks, id="transcript"
+        )
+        self.side = Container(id="side")
+        self.side_wanted: bool | None = None
+        """Whether the person opened or closed the side pane; None: the width decides."""
+        self._title = ""
+        install(self, palette)
+
+    @property
+    def draft(self) -> Draft:
+        """Where messages are written."""
+        return self.composer.draft
+
+    def compose(self) -> ComposeResult:
+        with Horizontal(id="frame"):
+            yield self.side
+            with Vertical(id="main"):
+                yield self.transcript
+                yield self.approval
+                yield self.waiting
+                yield self.seam
+                yield self.composer
+                yield self.status
+
+    # ---- sizes -----------------------------------------------------------------------------
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Another size of the terminal."""
+        self.place(event.size.width, event.size.height)
+
+    def place(self, width: int, height: int) -> None:
+        """Give every part its columns and rows."""
+        tall = is_tall(height)
+        self.transcript.set_class(tall, "-tall")
+        self.status.set_class(tall, "-tall")
+        opened = self.side_open
+        self.side.set_class(opened, "-open")
+        self.side.set_class(side_overlays(width), "-overlay")
+        self.side.styles.width = side_width(width)
+        grid = self.grid
+        self.composer.place(grid, composer_rows(height))
+        self.seam.place(grid)
+        self.waiting.place(grid)
+        self.approval.place(grid, height)
+        self.placed(grid)
+
+    def placed(self, grid: Grid) -> None:
+        """The parts have their columns: whoever shows something of this width draws it anew."""
+
+    @property
+    def side_open(self) -> bool:
+        """Whether the side pane is there."""
+        if self.side_wanted is not None:
+            return self.side_wanted
+        return side_by_default(self.size.width)
+
+    @property
+    def grid(self) -> Grid:
+        """The columns of the main area."""
+        width = self.size.width
+        beside = self.side_open and not side_overlays(width)
+        return grid_of(width - side_width(width) if beside else width)
+
+    # ---- telling ---------------------------------------------------------------------------
+
+    def say(self, text: str, *, error: bool = False) -> None:
+        """One piece of news, in the seam."""
+        self.seam.say(News(text, error=error))
+
+    def show_facts(self, facts: Facts) -> None:
+        """What the status bar tells."""
+        self.status.show(facts, self.grid)
+
+    def set_terminal_title(self, title: str) -> None:
+        """The title of the terminal's window."""
+        if title != self._title and self._driver is not None:
+            self._title = title
+            self._driver.write(title_sequence(title))
+
+    def ring(self) -> None:
+        """Call the person, who may be elsewhere."""
+        if not self.app_focus:
+            self.bell()
+
+    def redraw_with(self, palette: Palette) -> None:
+        """Draw with another palette from now on."""
+        self.palette = palette
+        install(self, palette)
+        self.transcript.set_look(palette)
+
+    def write_out(self, sequence: str) -> None:
+        """Send a control sequence of our own to the terminal."""
+        if self._driver is not None:
+            self._driver.write(sequence)
+            self._driver.flush()
+
+
+def one_line(text: str) -> str:
+    """A text on one line, without what a screen must not be sent."""
+    return " ".join(sanitize(text).split())

@@ -1,0 +1,98 @@
+"""How the full-screen face begins: what the command line chose, and the session manager made of it.
+
+The manager and the engine are imported only after the first frame is on the screen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app.config import Settings
+
+if TYPE_CHECKING:
+    from app.sessions.manager import SessionManager
+
+SLOTS = 4
+"""Replies that can be written at the same time."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """What the command line chose beside the settings."""
+
+    settings: Settings
+    last: bool = False
+    """Go on with the chat that was used last."""
+    resume: str | None = None
+    """Go on with this chat; empty: choose one."""
+    fork: str | None = None
+    private: bool = False
+    tools: tuple[str, ...] | None = None
+    """Names and patterns of tools; None offers all there are."""
+    approve: str = "ask"
+    workspace: str | None = None
+    notices: list[str] = field(default_factory=list[str])
+    """What is told once the face is there."""
+
+
+def make_manager(start: Start) -> SessionManager:
+    """The manager of this person's chats, with its engine in a process of its own. Not for the event loop.
+
+    Raises Failure for tools that are not there.
+    """
+    from app.sessions.manager import SessionManager
+
+    folder = Path(start.workspace or ".").expanduser().resolve()
+    return SessionManager(
+        engine=_engine(private=False),
+        tools=_tools(start, folder),
+        approve=start.approve,  # pyright: ignore[reportArgumentType] # checked by the manager
+        workspace=folder,
+    )
+
+
+def make_private_manager(start: Start, beside: SessionManager) -> SessionManager:
+    """A manager that keeps its chats in memory only, on the engine of another one."""
+    from app.sessions.manager import SessionManager
+    from app.sessions.store import Store
+
+    folder = Path(start.workspace or ".").expanduser().resolve()
+    return SessionManager(
+        engine=beside.desk.engine,
+        store=Store(None),
+        tools=_tools(start, folder),
+        approve=start.approve,  # pyright: ignore[reportArgumentType] # checked by the manager
+        workspace=folder,
+    )
+
+
+async def in_thread(make: Any, *args: Any) -> Any:
+    """`make(*args)` beside the event loop: what it imports takes a while."""
+    return await asyncio.to_thread(make, *args)
+
+
+def _engine(*, private: bool) -> Any:
+    from app import paths
+    from backend.host import EngineHost
+
+    log = None
+    if not private:
+        with contextlib.suppress(OSError):
+            log = paths.make_private_dir(paths.state_dir()) / "engine.log"
+    return EngineHost(log=log)
+
+
+def _tools(start: Start, folder: Path) -> Sequence[Any]:
+    wanted = ("*",) if start.tools is None else start.tools
+    if not wanted:
+        return ()
+    from app.tool_choice import choose
+
+    tools, warnings = choose(wanted, folder, start.settings.get("hidden_tools", ()))
+    start.notices.extend(warnings)
+    return tools

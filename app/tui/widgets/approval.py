@@ -1,0 +1,523 @@
+"""The card of an open question, docked above the seam: the exact call or form, its keys, what each allows.
+
+It ignores keys for its first half second and never takes them from a half-typed message; what it
+decides leaves as an `Answered` message, nothing is decided here by default.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static, TextArea
+
+from app.glyphs import Glyphs
+from app.terminal import sanitize
+from app.tui.grid import Grid, grid_of
+from app.tui.widgets.paste import normalized
+from app.tui.widgets.question import (
+    Question,
+    body_rows,
+    read_field,
+    scope_row,
+    title_row,
+)
+from app.tui.widgets.text_rows import RowSpans, Span, padded, wrapped
+
+ARM_AFTER_S = 0.5
+CALL_KEYS = (
+    ("y", "once"),
+    ("s", "this chat"),
+    ("a", "always"),
+    ("e", "edit"),
+    ("n", "no, go on"),
+    ("x", "no, stop"),
+)
+LEAST_BODY_ROWS = 2
+FIELD_ROWS = 6
+
+
+class CardField(TextArea):
+    """A text in the card: a reason, arguments, an answer. Enter is done, ctrl+j breaks the line."""
+
+    @dataclass
+    class Done(Message):
+        text: str
+
+    @dataclass
+    class Left(Message):
+        pass
+
+    def __init__(self) -> None:
+        super().__init__(soft_wrap=True, tab_behavior="focus", compact=True, highlight_cursor_line=False)
+        self.cursor_blink = False
+
+    async def _on_key(self, event: events.Key) -> None:
+        match event.key:
+            case "enter":
+                event.prevent_default()
+                event.stop()
+                self.post_message(self.Done(self.text))
+            case "escape":
+                event.prevent_default()
+                event.stop()
+                self.post_message(self.Left())
+            case "ctrl+j" | "alt+enter" | "shift+enter":
+                event.prevent_default()
+                event.stop()
+                self._replace_via_keyboard("\n", *self.selection)
+            case _:
+                pass
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        event.prevent_default()
+        event.stop()
+        result = self._replace_via_keyboard(sanitize(normalized(event.text)), *self.selection)
+        if result is not None:
+            self.move_cursor(result.end_location)
+
+
+class ApprovalCard(Vertical, can_focus=True):
+    """Shows one question at a time. `answers` says whether keys come here or to the draft."""
+
+    DEFAULT_CSS = """
+    ApprovalCard { height: auto; width: 1fr; background: $background; display: none; }
+    ApprovalCard > Static { height: auto; width: 1fr; }
+    ApprovalCard > Horizontal { height: auto; width: 1fr; display: none; }
+    ApprovalCard > Horizontal > Static { height: auto; width: auto; }
+    ApprovalCard CardField {
+        width: 1fr; height: 1; padding: 0; border: none; background: $panel;
+        & .text-area--cursor { color: $panel; background: $foreground; text-style: none; }
+        & .text-area--selection { background: $selection; }
+    }
+    ApprovalCard CardField:focus { border: none; }
+    """
+
+    @dataclass
+    class Answered(Message):
+        """A person decided. `action` and `content` are what the session manager is told."""
+
+        question: Question
+        action: str
+        content: dict[str, Any]
+
+    @dataclass
+    class Leave(Message):
+        """The person wants to write."""
+
+    def __init__(self, glyphs: Glyphs) -> None:
+        super().__init__(id="approval")
+        self._glyphs = glyphs
+        self._grid = grid_of(80)
+        self._most_body = 8
+        self.question: Question | None = None
+        self._count = (1, 1)
+        self._armed = False
+        self._drafting = False
+        self._cursor = -1
+        self._scroll = 0
+        self._mode = ""
+        self._edited: dict[str, Any] | None = None
+        self._answers: dict[str, Any] = {}
+        self._complaint = ""
+        self._upper = Static("", markup=False)
+        self._lower = Static("", markup=False)
+        self._side = Static("", markup=False)
+        self._field = CardField()
+
+    def compose(self) -> ComposeResult:
+        yield self._upper
+        with Horizontal():
+            yield self._side
+            yield self._field
+        yield self._lower
+
+    # ---- what is shown ---------------------------------------------------------------------
+
+    def place(self, grid: Grid, height: int) -> None:
+        """Stand in the columns of `grid`, on a screen of `height` rows."""
+        self._grid = grid
+        self._most_body = max(LEAST_BODY_ROWS, height // 2 - 6)
+        self._draw()
+
+    def ask(
+        self, question: Question | None, number: int = 1, count: int = 1, *, drafting: bool = False
+    ) -> None:
+        """Show a question; None hides the card. While `drafting`, keys go to the draft."""
+        self._count, self._drafting = (number, count), drafting
+        if question is None:
+            self.question = None
+            self.display = False
+            return
+        if self.question is None or self.question.id != question.id:
+            self.question, self._cursor, self._scroll = question, -1, 0
+            self._edited, self._mode, self._complaint, self._answers = None, "", "", {}
+            self._armed = False
+            self.set_timer(ARM_AFTER_S, lambda: self._arm(question.id))
+            self._close_field()
+            self.display = True
+        self._draw()
+
+    @property
+    def armed(self) -> bool:
+        """Whether keys count already."""
+        return self._armed
+
+    def set_drafting(self, drafting: bool) -> None:
+        """Whether keys go to the draft."""
+        if drafting != self._drafting:
+            self._drafting = drafting
+            self._draw()
+
+    def _arm(self, question_id: str) -> None:
+        if self.question is not None and self.question.id == question_id:
+            self._armed = True
+            if self.question.kind == "form" and self.has_focus and not self.question.choices:
+                self._next_field()
+            self._draw()
+
+    def on_focus(self) -> None:
+        """Keys come here now."""
+        question = self.question
+        if self._armed and question is not None and question.kind == "form" and not question.choices:
+            self._next_field()
+        self._draw()
+
+    def on_blur(self) -> None:
+        """They go elsewhere."""
+        self._draw()
+
+    @property
+    def rows(self) -> list[RowSpans]:
+        """What the card says, without edge and ground."""
+        return [*self._upper_rows(), *self._lower_rows()]
+
+    def _upper_rows(self) -> list[RowSpans]:
+        question = self.question
+        if question is None:
+            return []
+        cells = self._grid.measure
+        body = body_rows(question, cells, self._glyphs, self._edited)
+        rows: list[RowSpans] = [
+            title_row(question, self._facts(), cells, self._glyphs, self._edited is not None)
+        ]
+        if question.kind == "call" and question.message:
+            rows += [[(row, "$muted")] for row in wrapped(question.message, cells)[:2]]
+        room = self._most_body
+        last = max(0, len(body) - room)
+        self._scroll = min(self._scroll, last)
+        if body:
+            rows.append([])
+            rows += body[self._scroll : self._scroll + room]
+        if last:
+            more = len(body) - room - self._scroll
+            told = f"{self._glyphs.below} {more:,} more rows" if more else f"{self._glyphs.above} end"
+            rows.append([(told, "$muted"), ("   up, down", "bold"), (" scroll", "$muted")])
+        return rows
+
+    def _facts(self) -> list[Span]:
+        if self._drafting and not self.has_focus_within:
+            return [("tab", "bold"), (" answers", "$muted")]
+        number, count = self._count
+        return [(f"{number} of {count}", "$muted")] if count > 1 else []
+
+    def _lower_rows(self) -> list[RowSpans]:
+        question = self.question
+        if question is None:
+            return []
+        if self._mode:
+            return self._field_rows()
+        rows: list[RowSpans] = [[]]
+        if self._complaint:
+            rows += [[(row, "$error")] for row in wrapped(self._complaint, self._grid.measure)]
+        if question.choices:
+            for choice in question.choices:
+                detail: list[Span] = [("   ", ""), (choice.detail, "$muted")] if choice.detail else []
+                rows.append([self._key(choice.key), (f"  {choice.label}", self._tone), *detail])
+            return rows
+        if question.kind == "form":
+            return [*rows, [self._key("enter"), (" answers", self._tone), ("   ", ""), *self._refusals()]]
+        keys: RowSpans = []
+        for place, (key, word) in enumerate(self._keys()):
+            keys += [("   ", "")] if keys else []
+            keys.append(self._key(key, place == self._cursor))
+            keys.append((f" {word}", self._tone))
+        hinted = self._keys()[self._cursor][0] if self._cursor >= 0 else self._default_hint()
+        return [*rows, keys, scope_row(question, hinted)]
+
+    def _refusals(self) -> list[Span]:
+        return [
+            self._key("n"),
+            (" no answer", self._tone),
+            ("   ", ""),
+            self._key("x"),
+            (" no, stop", self._tone),
+        ]
+
+    def _field_rows(self) -> list[RowSpans]:
+        rows: list[RowSpans] = []
+        if self._complaint:
+            rows += [[(row, "$error")] for row in wrapped(self._complaint, self._grid.measure)]
+        ends = {"reason": "refuses", "edit": "shows the call again"}.get(self._mode, "answers")
+        rows.append([("enter", "bold"), (f" {ends}   ", "$muted"), ("esc", "bold"), (" goes back", "$muted")])
+        return rows
+
+    def _keys(self) -> list[tuple[str, str]]:
+        question = self.question
+        if question is None:
+            return []
+        gone = {"s", "a"} if self._edited is not None else set[str]()
+        if question.offer("session") is None:
+            gone.add("s")
+        if question.offer("always") is None:
+            gone.add("a")
+        return [(key, word) for key, word in CALL_KEYS if key not in gone]
+
+    def _default_hint(self) -> str:
+        return "s" if any(key == "s" for key, _ in self._keys()) else "y"
+
+    @property
+    def _alive(self) -> bool:
+        return self._armed and (self.has_focus_within or not self._drafting)
+
+    @property
+    def _tone(self) -> str:
+        return "" if self._alive else "$muted"
+
+    def _key(self, key: str, pointed: bool = False) -> Span:
+        style = "bold $approval" if self._alive else "$muted"
+        return (self._glyphs.key(key), f"{style} reverse" if pointed else style)
+
+    def _draw(self) -> None:
+        if self.question is None or not self.is_attached:
+            return
+        grid = self._grid
+        upper, lower = self._upper_rows(), self._lower_rows()
+        prompt_at = -1 if self._mode or not self.has_focus_within else self._key_row(lower)
+        self._upper.update(self._dressed(upper, -1))
+        self._lower.update(self._dressed(lower, prompt_at))
+        field = self._field.parent
+        assert isinstance(field, Horizontal)
+        field.display = bool(self._mode)
+        if self._mode:
+            rows = self._field_height()
+            edges = [(" " * grid.edge, ""), (self._glyphs.waiting, "$approval"), (" ", "on $panel")]
+            first = [(" " * grid.edge, ""), (self._glyphs.prompt, "bold $primary"), (" ", "on $panel")]
+            lines = [first, *[edges] * (rows - 1)]
+            self._side.update(_joined(lines))
+            field.styles.padding = (0, max(0, grid.width - grid.right), 0, 0)
+
+    def _field_height(self) -> int:
+        rows = max(1, min(FIELD_ROWS, self._field.wrapped_document.height))
+        self._field.styles.height = rows
+        return rows
+
+    def _key_row(self, rows: Sequence[RowSpans]) -> int:
+        return next((place for place, row in enumerate(rows) if row), -1)
+
+    def _dressed(self, rows: Sequence[RowSpans], prompt_at: int) -> Content:
+        grid = self._grid
+        lines: list[RowSpans] = []
+        for place, row in enumerate(rows):
+            edge: Span = (self._glyphs.waiting, "$approval")
+            if place == prompt_at:
+                edge = (self._glyphs.prompt, "bold $primary")
+            filled = padded([(" ", ""), *row], grid.column - 1)
+            body = [
+                (text, style if " on " in f" {style}" else f"{style} on $panel".strip())
+                for text, style in filled
+            ]
+            lines.append([(" " * grid.edge, ""), edge, *body])
+        return _joined(lines)
+
+    # ---- keys ------------------------------------------------------------------------------
+
+    def on_key(self, event: events.Key) -> None:
+        """Decide. Letters count only here, only once the keys are lit."""
+        question = self.question
+        if question is None or self._mode:
+            return
+        if event.key == "tab":
+            event.stop()
+            self.post_message(self.Leave())
+        elif event.key in ("up", "down", "pageup", "pagedown"):
+            event.stop()
+            self._scroll_body(event.key)
+        elif not self._armed:
+            if event.is_printable or event.key == "enter":
+                event.stop()
+        elif question.choices or question.kind == "form":
+            self._form_key(event, question)
+        else:
+            self._call_key(event, question)
+
+    def _scroll_body(self, key: str) -> None:
+        step = {"up": -1, "down": 1, "pageup": -self._most_body, "pagedown": self._most_body}[key]
+        self._scroll = max(0, self._scroll + step)
+        self._draw()
+
+    def _call_key(self, event: events.Key, question: Question) -> None:
+        keys = [key for key, _ in self._keys()]
+        key = event.key
+        if key in ("left", "right"):
+            step = 1 if key == "right" else -1
+            self._cursor = (self._cursor + step) % len(keys) if self._cursor >= 0 else 0
+            event.stop()
+            self._draw()
+            return
+        if key == "enter" and self._cursor >= 0:
+            key = keys[self._cursor]
+        if event.is_printable or key == "enter":
+            event.stop()
+        if key not in keys:
+            return
+        match key:
+            case "y":
+                content: dict[str, Any] = {"scope": "once"}
+                if self._edited is not None:
+                    content = {"arguments": self._edited}
+                self._answer("accept", content)
+            case "s" | "a":
+                scope = "session" if key == "s" else "always"
+                offer = question.offer(scope)
+                assert offer is not None
+                self._answer("accept", {"scope": scope, "rule": offer.get("id")})
+            case "e":
+                held = question.arguments if self._edited is None else self._edited
+                self._open_field("edit", json.dumps(held, ensure_ascii=False, indent=1))
+            case "n":
+                self._open_field("reason", "")
+            case _:
+                self._answer("decline", {"stop": True})
+
+    def _form_key(self, event: events.Key, question: Question) -> None:
+        if event.is_printable or event.key == "enter":
+            event.stop()
+        for choice in question.choices:
+            if event.key == choice.key:
+                self._answer("accept", cast("dict[str, Any]", choice.value))
+                return
+        if question.choices:
+            return
+        match event.key:
+            case "enter":
+                self._next_field()
+            case "n":
+                self._answer("decline", {})
+            case "x":
+                self._answer("decline", {"stop": True})
+            case _:
+                pass
+
+    def _answer(self, action: str, content: Mapping[str, Any]) -> None:
+        assert self.question is not None
+        self._close_field()
+        self.post_message(self.Answered(self.question, action, dict(content)))
+
+    # ---- the field -------------------------------------------------------------------------
+
+    def _open_field(self, mode: str, text: str) -> None:
+        self._mode, self._complaint = mode, ""
+        self._field.load_text(text)
+        self._field.move_cursor(self._field.document.end)
+        self._field.placeholder = {"reason": "a reason for the model, or none"}.get(mode, "")
+        if mode.startswith("field:") and self.question is not None:
+            asked = next(one for one in self.question.fields if f"field:{one.name}" == mode)
+            self._field.placeholder = asked.title
+        self._draw()
+        self._field.focus()
+
+    def _close_field(self) -> None:
+        within = self._field.has_focus
+        self._mode = ""
+        if within:
+            self.focus()
+
+    def _next_field(self) -> None:
+        """Ask for the first thing that a form still lacks; with all there, answer."""
+        question = self.question
+        if question is None or question.kind != "form" or question.choices:
+            return
+        for asked in question.fields:
+            if asked.name not in self._answers:
+                self._open_field(f"field:{asked.name}", asked.default)
+                return
+        self._answer("accept", self._answers)
+
+    def on_card_field_done(self, event: CardField.Done) -> None:
+        """The text is written."""
+        event.stop()
+        match self._mode:
+            case "reason":
+                reason = event.text.strip()
+                self._answer("decline", {"reason": reason} if reason else {})
+            case "edit":
+                self._take_arguments(event.text)
+            case mode:
+                self._take_field(mode.removeprefix("field:"), event.text)
+
+    def on_card_field_left(self, event: CardField.Left) -> None:
+        """Back to the keys, with nothing decided."""
+        event.stop()
+        self._complaint = ""
+        self._close_field()
+        self.focus()
+        self._draw()
+
+    def on_text_area_changed(self) -> None:
+        """The field grows with its text."""
+        if self._mode:
+            self._draw()
+
+    def _take_arguments(self, text: str) -> None:
+        try:
+            value: Any = json.loads(text)
+        except (ValueError, RecursionError) as err:
+            self._complaint = f"That is no JSON: {err}."
+            self._draw()
+            return
+        if not isinstance(value, dict):
+            self._complaint = "Arguments are a JSON object: names and values in braces."
+            self._draw()
+            return
+        self._edited = cast("dict[str, Any]", value)
+        self._complaint = ""
+        self._cursor, self._scroll = -1, 0
+        self._close_field()
+        self.focus()
+        self._draw()
+
+    def _take_field(self, name: str, text: str) -> None:
+        assert self.question is not None
+        asked = next(one for one in self.question.fields if one.name == name)
+        if not text and not asked.required:
+            self._answers[name] = None
+        else:
+            try:
+                self._answers[name] = read_field(asked, text)
+            except ValueError as err:
+                self._complaint = str(err)
+                self._draw()
+                return
+        self._complaint = ""
+        if any(one.name not in self._answers for one in self.question.fields):
+            self._next_field()
+            return
+        given = {key: value for key, value in self._answers.items() if value is not None}
+        self._answer("accept", given)
+
+
+def _joined(lines: Sequence[Sequence[Span]]) -> Content:
+    spans: list[Span] = []
+    for place, line in enumerate(lines):
+        if place:
+            spans.append(("\n", ""))
+        spans += line
+    return Content.assemble(*spans)

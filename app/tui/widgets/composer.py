@@ -1,0 +1,277 @@
+"""The composer: where a message is written. It grows with the text, folds long pastes, walks the history.
+
+Enter sends; a paste never does. What is sent leaves as a `Submitted` message, nothing is posted here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.geometry import Offset
+from textual.message import Message
+from textual.timer import Timer
+from textual.widgets import Static, TextArea
+
+from app.glyphs import Glyphs
+from app.terminal import sanitize
+from app.tui.grid import Grid
+from app.tui.widgets.history import History
+from app.tui.widgets.paste import Folds, is_long, normalized
+
+PLACEHOLDER = "message   / command   @ file   ! shell"
+# Without brackets around it a paste is nothing but keys that come in one read.
+BURST_S = 0.01
+SETTLE_S = 0.04
+
+
+class Draft(TextArea):
+    """The text area of the composer. Newline: ctrl+j, alt+enter, shift+enter, or enter after a backslash."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "send", show=False, id="composer.send"),
+        Binding("ctrl+j,alt+enter,shift+enter", "newline", show=False, id="composer.newline"),
+        Binding("up", "older_or_up", show=False),
+        Binding("down", "newer_or_down", show=False),
+        Binding("ctrl+u", "delete_to_start_of_line", show=False),
+        Binding("ctrl+w,alt+backspace,ctrl+backspace", "delete_word_left", show=False),
+        Binding("alt+left,ctrl+left", "cursor_word_left", show=False),
+        Binding("alt+right,ctrl+right", "cursor_word_right", show=False),
+        Binding("ctrl+underscore", "undo", show=False, id="composer.undo"),
+    ]
+
+    @dataclass
+    class Sent(Message):
+        """The draft is ready to go."""
+
+    @dataclass
+    class Resized(Message):
+        """The draft has another number of rows."""
+
+    def __init__(self, history: History) -> None:
+        super().__init__(
+            soft_wrap=True,
+            show_line_numbers=False,
+            tab_behavior="focus",
+            compact=True,
+            highlight_cursor_line=False,
+            placeholder=PLACEHOLDER,
+        )
+        self.cursor_blink = False
+        self.match_cursor_bracket = False
+        self.folds = Folds()
+        self.history_of_messages = history
+        self.free_keys: frozenset[str] = frozenset()
+        """Printable keys that mean something else while the draft is empty."""
+        self._most_rows = 8
+        self._walked_to: str | None = None
+        self._burst_from: int | None = None
+        self._last_key = 0.0
+        self._settling: Timer | None = None
+        self._enter_waits = False
+
+    # ---- what is in it ---------------------------------------------------------------------
+
+    @property
+    def whole(self) -> str:
+        """The draft with its pastes in full."""
+        return self.folds.unfold(self.text)
+
+    @property
+    def caret(self) -> int:
+        """Where the caret stands, in code points of the text."""
+        row, column = self.cursor_location
+        return sum(len(line) + 1 for line in self.text.split("\n")[:row]) + column
+
+    def put(self, text: str, caret: int | None = None) -> None:
+        """Show another draft, the caret at its end or at `caret`."""
+        self.load_text(text)
+        self.move_cursor(self.location_of(len(text) if caret is None else caret))
+
+    def location_of(self, place: int) -> tuple[int, int]:
+        """Row and column of a place counted in code points."""
+        before = self.text[:place]
+        return before.count("\n"), len(before) - before.rfind("\n") - 1
+
+    def replace_range(self, start: int, end: int, text: str) -> None:
+        """Put `text` in place of the code points from `start` to `end`, the caret after it."""
+        result = self.replace(text, self.location_of(start), self.location_of(end))
+        self.move_cursor(result.end_location)
+
+    # ---- keys ------------------------------------------------------------------------------
+
+    def check_consume_key(self, key: str, character: str | None = None) -> bool:
+        """Printable keys are the draft's, but for the free ones of an empty draft."""
+        return not self._is_free(key) and super().check_consume_key(key, character)
+
+    def _is_free(self, key: str) -> bool:
+        return key in self.free_keys and not self.text
+
+    async def _on_key(self, event: events.Key) -> None:
+        if self._enter_waits:
+            # More came with it: it was a line end of a paste.
+            self._enter_waits = False
+            self.action_newline()
+        if event.key == "enter" or self._is_free(event.key):
+            event.prevent_default()
+            return
+        if event.is_printable:
+            if event.time - self._last_key > BURST_S or self._burst_from is None:
+                self._burst_from = self.caret
+            self._last_key = event.time
+            self._settle_later()
+
+    def _settle_later(self) -> None:
+        if self._settling is not None:
+            self._settling.stop()
+        self._settling = self.set_timer(SETTLE_S, self._settle)
+
+    def _settle(self) -> None:
+        """The keys that came together have ended: fold what was pasted, send what was sent."""
+        self._settling = None
+        start, self._burst_from = self._burst_from, None
+        if start is not None and is_long(pasted := self.text[start : self.caret]):
+            self.replace_range(start, self.caret, self.folds.fold(pasted))
+        if self._enter_waits:
+            self._enter_waits = False
+            self._send()
+
+    def action_send(self) -> None:
+        """Send; but wait a moment for what may follow, where the key came together with others."""
+        if self._burst_from is None:
+            self._send()
+            return
+        self._enter_waits = True
+        self._settle_later()
+
+    def _send(self) -> None:
+        """Send, or break the line where it ends with a backslash."""
+        row, column = self.cursor_location
+        line = self.document.get_line(row)
+        if column and line[:column].endswith("\\") and column == len(line):
+            self.replace("\n", (row, column - 1), (row, column))
+            return
+        self.post_message(self.Sent())
+
+    def action_newline(self) -> None:
+        """Break the line."""
+        self._replace_via_keyboard("\n", *self.selection)
+
+    def action_older_or_up(self) -> None:
+        """A row up; from the first row to the message sent before."""
+        if not self.cursor_at_first_line:
+            self.action_cursor_up()
+            return
+        prefix = "" if self.history_of_messages.walking else self.text[: self.caret]
+        found = self.history_of_messages.older(self.text, prefix)
+        if found is not None:
+            self._show_walked(found)
+
+    def action_newer_or_down(self) -> None:
+        """A row down; from the last row towards what was being typed."""
+        if not self.cursor_at_last_line:
+            self.action_cursor_down()
+            return
+        found = self.history_of_messages.newer()
+        if found is not None:
+            self._show_walked(found)
+
+    def action_delete_left(self) -> None:
+        """Remove a character, or the whole word of a folded paste."""
+        before = self.text[: self.caret]
+        word = None if self.selection.start != self.selection.end else self.folds.word_before(before)
+        if word is None:
+            super().action_delete_left()
+            return
+        self.replace_range(len(before) - len(word), len(before), "")
+
+    def _show_walked(self, text: str) -> None:
+        self._walked_to = text
+        self.put(text)
+
+    def on_text_area_changed(self) -> None:
+        """Typing ends the walk through the history; the composer grows with the text."""
+        if self._walked_to != self.text:
+            self.history_of_messages.end()
+        self.fit()
+
+    # ---- pastes ----------------------------------------------------------------------------
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        # The event must not reach the base class, which would insert it once more.
+        event.prevent_default()
+        event.stop()
+        self.paste(event.text)
+
+    def paste(self, text: str) -> None:
+        """One insert, whatever the text holds; a long one as a word that stands for it."""
+        text = sanitize(normalized(text))
+        if not text:
+            return
+        shown = self.folds.fold(text) if is_long(text) else text
+        result = self._replace_via_keyboard(shown, *self.selection)
+        if result is not None:
+            self.move_cursor(result.end_location)
+
+    # ---- size ------------------------------------------------------------------------------
+
+    def limit_rows(self, most: int) -> None:
+        """Grow to at most `most` rows."""
+        self._most_rows = most
+        self.fit()
+
+    def fit(self) -> None:
+        """As many rows as the text has."""
+        rows = max(1, min(self._most_rows, self.wrapped_document.height))
+        if self.styles.height is None or self.styles.height.value != rows:
+            self.styles.height = rows
+            self.post_message(self.Resized())
+
+    def _on_resize(self) -> None:
+        super()._on_resize()
+        self.call_later(self.fit)
+
+
+class Composer(Horizontal):
+    """The prompt at the edge and the draft beside it."""
+
+    DEFAULT_CSS = """
+    Composer { height: auto; width: 1fr; background: $background; }
+    Composer > #prompt { width: 2; height: 1; color: $primary; text-style: bold; }
+    Composer > #prompt.-hidden { color: $background; }
+    Composer > Draft { height: 1; width: 1fr; padding: 0; border: none; background: $background; }
+    Composer > Draft:focus { border: none; }
+    Draft .text-area--placeholder { color: $faint; }
+    Draft .text-area--cursor { color: $background; background: $foreground; text-style: none; }
+    Draft .text-area--selection { background: $selection; }
+    """
+
+    def __init__(self, glyphs: Glyphs, history: History) -> None:
+        super().__init__(id="composer")
+        self._prompt = Static(glyphs.prompt, id="prompt", markup=False)
+        self.draft = Draft(history)
+
+    def compose(self) -> Sequence[Static | Draft]:
+        return [self._prompt, self.draft]
+
+    def place(self, grid: Grid, most_rows: int) -> None:
+        """Stand in the columns of `grid`."""
+        self.styles.padding = (0, max(0, grid.width - grid.text - grid.measure), 0, grid.edge)
+        self.draft.limit_rows(most_rows)
+
+    def on_descendant_focus(self) -> None:
+        """The prompt is where keys go."""
+        self._prompt.remove_class("-hidden")
+
+    def on_descendant_blur(self) -> None:
+        """It is elsewhere now."""
+        self._prompt.add_class("-hidden")
+
+    @property
+    def caret_offset(self) -> Offset:
+        """Where the caret stands on the screen, for pickers that open beside it."""
+        return self.draft.cursor_screen_offset

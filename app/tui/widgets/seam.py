@@ -1,0 +1,146 @@
+"""The seam: the row between conversation and composer, and the one place where news appears."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from textual.content import Content
+from textual.timer import Timer
+from textual.widgets import Static
+
+from app.glyphs import Glyphs
+from app.terminal import sanitize
+from app.tui.grid import Grid, grid_of
+from app.tui.widgets.text_rows import Span, cut
+
+NEWS_S = 4.0
+DASHES = 3
+LEAST_TITLE = 8
+
+
+@dataclass(frozen=True)
+class News:
+    """Something to tell once. An error stays until a key is pressed."""
+
+    text: str
+    error: bool = False
+    mark: str = ""
+    """A glyph before the text, in `role`."""
+    role: str = "success"
+    hint: tuple[str, str] | None = None
+    """A key, and what it does with this."""
+
+
+def seam_row(title: str, right: Sequence[Span], width: int, glyphs: Glyphs) -> list[Span]:
+    """The row, `width` cells wide: the title after three dashes, one thing before the last three."""
+    dash, line = glyphs.rule, "$faint"
+    said = sum(cell_len(text) for text, _ in right)
+    if said > width - 2 * DASHES:
+        text = "".join(text for text, _ in right)
+        right = [(cut(text, max(1, width - 2 * DASHES - 2), glyphs.cut_right), right[0][1])]
+        said = cell_len(right[0][0])
+    ends: list[Span] = [(" ", ""), *right, (f" {dash * DASHES}", line)] if said else []
+    room = width - (said + 2 + DASHES if said else 0)
+    head: list[Span] = []
+    if title and room >= LEAST_TITLE + 2 * (DASHES + 1):
+        title = cut(title, room - 2 * (DASHES + 1), glyphs.cut_right)
+        head = [(f"{dash * DASHES} ", line), (title, "$muted"), (" ", "")]
+        room -= DASHES + 2 + cell_len(title)
+    return [*head, (dash * max(0, room), line), *ends]
+
+
+class Seam(Static):
+    """Shows the first of: error news, news, the count of new lines, the key hint for where you are."""
+
+    DEFAULT_CSS = "Seam { height: 1; width: 1fr; background: $background; }"
+
+    def __init__(self, glyphs: Glyphs) -> None:
+        super().__init__("", id="seam", markup=False)
+        self._glyphs = glyphs
+        self._grid = grid_of(80)
+        self._title = ""
+        self._new_lines = 0
+        self._hint: tuple[str, str] | None = None
+        self._news: News | None = None
+        self._timer: Timer | None = None
+        self.spans: list[Span] = []
+        """What the row shows, for tests and screen readers."""
+
+    def place(self, grid: Grid) -> None:
+        """Stand in the columns of `grid`."""
+        self._grid = grid
+        self._draw()
+
+    def set_title(self, title: str) -> None:
+        """Name the chat at the left; empty where the side pane shows it."""
+        title = sanitize(title).replace("\n", " ")
+        if title != self._title:
+            self._title = title
+            self._draw()
+
+    def set_new_lines(self, count: int) -> None:
+        """How many lines were written below what is seen."""
+        if count != self._new_lines:
+            self._new_lines = count
+            self._draw()
+
+    def set_hint(self, hint: tuple[str, str] | None) -> None:
+        """A key, and what it does here."""
+        if hint != self._hint:
+            self._hint = hint
+            self._draw()
+
+    def say(self, news: News) -> None:
+        """Tell news for four seconds; an error until `dismiss`."""
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        self._news = news
+        if not news.error:
+            self._timer = self.set_timer(NEWS_S, self._forget)
+        self._draw()
+
+    def dismiss(self) -> None:
+        """A key was pressed: an error has been seen."""
+        if self._news is not None and self._news.error:
+            self._forget()
+
+    @property
+    def news(self) -> News | None:
+        """What is told now."""
+        return self._news
+
+    def _forget(self) -> None:
+        self._news, self._timer = None, None
+        self._draw()
+
+    def _right(self) -> list[Span]:
+        news = self._news
+        if news is not None and news.error:
+            return [(f"{self._glyphs.failed} ", "$error"), (_line(news.text), "$error")]
+        if self._new_lines:
+            return [
+                (f"{self._glyphs.below} ", "$primary"),
+                (f"{self._new_lines:,} new line{'s' if self._new_lines > 1 else ''}  ", "$muted"),
+                ("end", "bold"),
+            ]
+        if news is not None:
+            spans: list[Span] = [(f"{news.mark} ", f"${news.role}")] if news.mark else []
+            spans.append((_line(news.text), "$muted"))
+            if news.hint is not None:
+                spans += [("   ", ""), (news.hint[0], "bold"), (f" {news.hint[1]}", "$muted")]
+            return spans
+        if self._hint is not None:
+            return [(self._hint[0], "bold"), (f" {self._hint[1]}", "$muted")]
+        return []
+
+    def _draw(self) -> None:
+        grid = self._grid
+        self.spans = seam_row(self._title, self._right(), grid.column, self._glyphs)
+        self.update(Content.assemble(" " * grid.edge, *self.spans))
+
+
+def _line(text: str) -> str:
+    return " ".join(sanitize(text).split())
