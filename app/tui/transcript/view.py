@@ -10,32 +10,22 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from textual import events
-from textual.geometry import Offset, Region
+from textual.geometry import Offset
 from textual.message import Message
-from textual.reactive import Reactive
-from textual.widget import Widget
 
 from app.glyphs import UNICODE, Glyphs
 from app.theming import Palette
-from app.tui.grid import grid_of
-from app.tui.transcript.canvas import SCROLLBAR_CELLS, Canvas
 from app.tui.transcript.entry import Entry, Place
+from app.tui.transcript.frames import Frames
 from app.tui.transcript.links import web_address
-from app.tui.transcript.page import Anchor, Change
+from app.tui.transcript.page import Anchor
 from app.tui.transcript.painter import HREF
 from app.tui.transcript.rows import CodeBlock
 from app.tui.transcript.search import Hit, Search
 
-FRAME_S = 1 / 30
-"""Appended text is laid out and painted at most this often, in seconds."""
-EMBER_S = 0.5
-SETTLE_S = 0.002
-"""Time that one step of exact highlighting takes."""
-_SCROLL_Y = Widget.scroll_y
-_SCROLL_TARGET_Y = cast("Reactive[float]", Widget.scroll_target_y)
 _MANY_ENTRIES = 500
 _LONG_TEXT = 20_000
 
@@ -47,20 +37,8 @@ class Position(NamedTuple):
     """None at the end of the chat."""
 
 
-class Transcript(Canvas, can_focus=True):
+class Transcript(Frames, can_focus=True):
     """The conversation on the screen."""
-
-    class NewBelow(Message):
-        """Text came below what is in view. `rows` is 0 once the person is back at the end."""
-
-        def __init__(self, transcript: Transcript, rows: int) -> None:
-            super().__init__()
-            self.transcript = transcript
-            self.rows = rows
-
-        @property
-        def control(self) -> Transcript:
-            return self.transcript
 
     class LinkChosen(Message):
         """A link was clicked. `url` is a web address in printable ASCII, None for any other target."""
@@ -107,18 +85,14 @@ class Transcript(Canvas, can_focus=True):
         The default palette is hearth's.
         """
         super().__init__(
-            palette=palette, glyphs=glyphs, hyperlinks=hyperlinks, name=name, id=id, classes=classes
+            palette=palette,
+            glyphs=glyphs,
+            hyperlinks=hyperlinks,
+            motion=motion,
+            name=name,
+            id=id,
+            classes=classes,
         )
-        self._motion = motion
-        self._follow = True
-        self._anchor: Anchor | None = None
-        self._moving = False
-        self._pending: dict[Entry, list[str]] = {}
-        self._flush_due = False
-        self._settling: dict[Entry, None] = {}
-        self._settle_due = False
-        self._ticking = False
-        self._unseen = 0
         self.page.replace(entries)
 
     # ---- content ---------------------------------------------------------------------------------
@@ -145,8 +119,7 @@ class Transcript(Canvas, can_focus=True):
         if entry not in self.page:
             return
         self._drop_selection()
-        if self._anchor is not None and self._anchor.entry is entry:
-            self._anchor = self._neighbour(entry)
+        self._viewport.leave(entry)
         self.page.remove(entry)
         self._pending.pop(entry, None)
         if self._cursor is entry:
@@ -165,9 +138,10 @@ class Transcript(Canvas, can_focus=True):
         self._strips.clear()
         self._settling.clear()
         self.page.replace(entries)
-        self._anchor = None if at is None else at.anchor
-        self._follow = self._anchor is None or self._anchor.entry not in self.page
-        self._say_unseen(0)
+        viewport = self._viewport
+        viewport.anchor = None if at is None else at.anchor
+        viewport.follow = viewport.anchor is None or viewport.anchor.entry not in self.page
+        viewport.unseen = 0
         self._restore()
         self._tick()
         if len(self.entries) > _MANY_ENTRIES:
@@ -176,7 +150,7 @@ class Transcript(Canvas, can_focus=True):
     @property
     def position(self) -> Position:
         """Where the person stands, for `replace_all` later."""
-        return Position(None if self._follow else self._anchor)
+        return Position(self._viewport.anchor)
 
     def append_text(self, entry: Entry, delta: str) -> None:
         """More of the text that streams into `entry`, also one of another chat; shown within a frame."""
@@ -214,15 +188,9 @@ class Transcript(Canvas, can_focus=True):
 
     def toggle(self, entry: Entry) -> None:
         """Fold or open. Its first row stays in place, or comes to the top where that is above the screen."""
-        index = self.page.index(entry)
-        top = self.page.top(index)
-        here = self.scroll_offset.y
-        entry.toggle()
-        if not self._follow and self._anchor is not None and self._anchor.entry is entry and top < here:
-            self._anchor = Anchor(entry, Place(0))
-        self._fix_anchor(top if top >= here else None)
-        self.changed(entry)
         self.flush()
+        self._viewport.toggle(entry)
+        self._restore()
 
     def fold_all_thoughts(self, folded: bool | None = None) -> bool:
         """Fold or open every thought; None folds if one is open. Whether they are folded now."""
@@ -238,34 +206,26 @@ class Transcript(Canvas, can_focus=True):
 
     def fold_thought(self, entry: Entry) -> bool:
         """Fold a thought whose answer begins, unless the person is reading in it. Whether it is folded."""
-        if not entry.folded and not (self._reads(entry) and entry in self.page):
+        if not entry.folded and not self._viewport.reads(entry):
             entry.toggle()
             self.changed(entry)
         return entry.folded
-
-    def _reads(self, entry: Entry) -> bool:
-        if self._follow or entry not in self.page:
-            return False
-        index, here = self.page.index(entry), self.scroll_offset.y
-        top = self.page.top(index)
-        return top < here + self.size.height and top + entry.height > here
 
     # ---- where the person stands -------------------------------------------------------------------
 
     @property
     def at_tail(self) -> bool:
         """True while the view follows the end."""
-        return self._follow
+        return self._viewport.follow
 
     @property
     def new_below(self) -> int:
         """Rows that came below since the person left the end."""
-        return self._unseen
+        return self._viewport.unseen
 
     def to_end(self) -> None:
         """Go to the end and follow it from now on."""
-        self._follow = True
-        self._anchor = None
+        self._viewport.to_end()
         self._restore()
 
     def jump_to(self, entry: Entry, section: int = 0, offset: int = 0) -> None:
@@ -275,79 +235,6 @@ class Transcript(Canvas, can_focus=True):
         self.page.lay(index)
         row = self.page.top(index) + (entry.row_of(Place(section, offset)) if section or offset else 0)
         self._go(max(0, row - self.size.height // 3))
-
-    def _go(self, y: int) -> None:
-        """Show page row `y` at the top, as if the person had scrolled there."""
-        self._moved_to(y, upwards=y < self.scroll_offset.y)
-        self.refresh()
-
-    def _moved_to(self, y: int, *, upwards: bool) -> None:
-        page, rows = self.page, self.size.height
-        y = page.settle(y, upwards=upwards)
-        page.lay_down(y, rows)
-        end = max(0, page.total - rows)
-        self._follow = y >= end
-        self._anchor = None if self._follow else page.anchor(y)
-        if self._follow:
-            page.lay_end(rows)
-            y = max(0, page.total - rows)
-        self._publish(y)
-        below = page.total - y - rows
-        if self._unseen > below or self._follow:
-            self._say_unseen(0 if self._follow else max(0, below))
-        self._settle_shown()
-
-    def _say_unseen(self, rows: int) -> None:
-        if rows != self._unseen:
-            self._unseen = rows
-            self.post_message(self.NewBelow(self, rows))
-
-    def _fix_anchor(self, row: int | None) -> None:
-        """While the end is followed a fold in view must not move: stand where the person looks."""
-        if self._follow and row is not None and self.page.total > self.size.height:
-            self._anchor = self.page.anchor(self.scroll_offset.y)
-            self._follow = self._anchor is None
-
-    def _neighbour(self, entry: Entry) -> Anchor | None:
-        index = self.page.index(entry)
-        for near in (index + 1, index - 1):
-            if 0 <= near < len(self.entries):
-                return Anchor(self.entries[near], Place(-1))
-        return None
-
-    def _restore(self) -> None:
-        """Show again what the person looks at after anything changed, laying out what comes into view."""
-        if not self._laid_out:
-            return
-        self._publish(self._place())
-        self._settle_shown()
-        self.refresh()
-
-    def _place(self) -> int:
-        """Lay out what shows; the page row at the top of the screen."""
-        page, rows = self.page, self.size.height
-        y = None if self._follow or self._anchor is None else page.row_of(self._anchor)
-        if y is None:
-            self._follow, self._anchor = True, None
-            page.lay_end(rows)
-            return max(0, page.total - rows)
-        page.lay_down(y, rows)
-        return y
-
-    def _publish(self, y: int) -> None:
-        """Tell Textual height and place. Rows below the end show only while the person stands there."""
-        total = self.page.total
-        self._set_height(total if self._follow else max(total, y + self.size.height))
-        if round(self.scroll_y) != y:
-            self.set_reactive(_SCROLL_Y, float(y))
-            self.set_reactive(_SCROLL_TARGET_Y, float(y))
-        self._bar()
-
-    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        if round(old_value) != round(new_value):
-            if self._laid_out:
-                self._moved_to(round(new_value), upwards=new_value < old_value)
-            self.refresh()
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         self._end_if_seen()
@@ -365,13 +252,9 @@ class Transcript(Canvas, can_focus=True):
 
     def _end_if_seen(self) -> bool:
         """Going down where the last row shows already means to follow it."""
-        if not self._follow and self.scroll_offset.y + self.size.height >= self.page.total:
+        if not self.at_tail and self._viewport.shows_end:
             self.to_end()
-        return self._follow
-
-    def on_enter(self, event: events.Enter) -> None:
-        if event.node is self.vertical_scrollbar:
-            self._bar(exactly=True)
+        return self.at_tail
 
     # ---- the block cursor ------------------------------------------------------------------------
 
@@ -511,140 +394,3 @@ class Transcript(Canvas, can_focus=True):
 
     def _last_in_view(self) -> int:
         return self.page.find(self.scroll_offset.y + max(0, self.size.height - 1))[0]
-
-    # ---- frames ------------------------------------------------------------------------------------
-
-    def on_resize(self, event: events.Resize) -> None:
-        self._reflow()
-
-    def _reflow(self) -> None:
-        width = self.scrollable_content_region.width
-        if not width:
-            return
-        self._grid = grid_of(width + SCROLLBAR_CELLS)
-        self._painter = None
-        sheet = self._sheet()
-        self._take_pending()
-        if not self._laid_out or sheet != self.page.sheet:
-            self.page.resize(sheet)
-        self._laid_out = True
-        self._restore()
-        self._tick()
-
-    @property
-    def settled(self) -> bool:
-        """True when nothing waits for a frame and no code in view waits for its exact colours."""
-        return not self._pending and not self._settling
-
-    def _flush_soon(self) -> None:
-        if not self._flush_due and self.is_attached:
-            self._flush_due = True
-            self.set_timer(FRAME_S, self.flush)
-
-    def _take_pending(self) -> list[Entry]:
-        """Give the entries the text that waits; those that changed."""
-        pending, self._pending = self._pending, {}
-        for entry, pieces in pending.items():
-            if pieces:
-                entry.grow("".join(pieces))
-        return list(pending)
-
-    def flush(self) -> None:
-        """Show what changed since the last frame now. It comes by itself 30 times a second."""
-        self._flush_due = False
-        changed = self._take_pending()
-        if not self._laid_out or not changed:
-            return
-        page, rows, here = self.page, self.size.height, self.scroll_offset.y
-        total = page.total
-        changes = [change for entry in changed if entry in page and (change := page.lay(page.index(entry)))]
-        y = self._place()
-        self._publish(y)
-        if not self._follow and page.total > total and page.total > y + rows:
-            self._say_unseen(min(self._unseen + page.total - total, page.total - y - rows))
-        self._repaint(changes, moved=y - here)
-        for entry in changed:
-            self._settle_later(entry)
-        self._tick()
-
-    def _repaint(self, changes: Sequence[Change], moved: int) -> None:
-        if moved and self._follow:
-            self.refresh(self.size.region)
-            return
-        y, rows = self.scroll_offset.y, self.size.height
-        # rows above the screen changed and everything moved along: the same text is in view
-        top, bottom = rows, 0
-        for change in changes:
-            if change.bottom + moved <= y and not self._follow:
-                continue
-            top = min(top, max(0, change.top - y))
-            bottom = rows if change.moved else max(bottom, min(rows, change.bottom - y))
-        if top < bottom:
-            self.refresh(Region(0, top, self.size.width, bottom - top))
-
-    def _settle_shown(self) -> None:
-        """Have what came into view highlighted exactly, a little at a time."""
-        page, y = self.page, self.scroll_offset.y
-        index, _ = page.find(y)
-        row = page.heights.before(min(index, len(page.entries)))
-        while index < len(page.entries) and row < y + self.size.height:
-            self._settle_later(page.entries[index])
-            row += page.heights[index]
-            index += 1
-
-    def _settle_later(self, entry: Entry) -> None:
-        if entry.body is None or entry.folded:
-            return
-        self._settling[entry] = None
-        if not self._settle_due and self.is_attached:
-            self._settle_due = True
-            self.set_timer(FRAME_S, self._settle)
-
-    def _settle(self) -> None:
-        self._settle_due = False
-        changes: list[Change] = []
-        for entry in list(self._settling):
-            del self._settling[entry]
-            if entry not in self.page or entry.body is None or entry.sheet is None:
-                continue
-            more = entry.body.settle(SETTLE_S)
-            if change := self.page.lay(self.page.index(entry)):
-                changes.append(change)
-            if more:
-                self._settle_later(entry)
-                break
-        if changes:
-            self._publish(self._place())
-            self._repaint(changes, 0)
-        if self._settling and not self._settle_due:
-            self._settle_due = True
-            self.set_timer(FRAME_S, self._settle)
-
-    def _tick(self) -> None:
-        """Step the ember while something is alive."""
-        if self._motion and not self._ticking and self.is_attached and self._live_rows():
-            self._ticking = True
-            self.set_timer(EMBER_S, self._step_ember)
-
-    def _step_ember(self) -> None:
-        self._ticking = False
-        rows = self._live_rows()
-        if not rows:
-            return
-        self._ember += 1
-        if self._painter is not None:
-            self._painter.ember = self._ember
-        y = self.scroll_offset.y
-        for row in rows:
-            if 0 <= row - y < self.size.height:
-                self.refresh(Region(0, row - y, self.size.width, 1))
-        self._tick()
-
-    def _live_rows(self) -> list[int]:
-        """Rows of names that are alive, looked for among the last entries."""
-        first = max(0, len(self.entries) - 200)
-        return [
-            self.page.top(index)
-            for index in range(first, len(self.entries))
-            if self.entries[index].live and self.entries[index].kind == "name"
-        ]
