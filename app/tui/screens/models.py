@@ -1,0 +1,491 @@
+"""The model picker: what is on this machine, whether it fits, and what a load would take."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from textual import work
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical
+from textual.widget import Widget
+from textual.widgets import Input
+
+from app import model_catalog
+from app.model_catalog import LoadPlan, ModelFacts
+from app.tui.screens.dialog import Dialog, Hint, spread
+from app.tui.screens.waterfall import (
+    context_choices,
+    fit,
+    larger_that_fits,
+    size,
+    tokens,
+    verdict_rows,
+    waterfall,
+)
+from app.tui.shell import Shell
+from app.tui.widgets.cells import Line, Span, columns, cut_left, fitted, marked, plain, wrapped
+from app.tui.widgets.filter import Filter
+from app.tui.widgets.fuzzy import Match, ranked
+from app.tui.widgets.rows import BLANK, Lines, Row, RowList
+
+if TYPE_CHECKING:
+    from backend.types import ChatCard
+
+WIDE_FROM = 110
+"""Cells of the panel from which the memory plan stands beside the list."""
+PLAN_WIDTH = 42
+CACHES = ("f16", "q8_0")
+_QUANT, _SIZE = 7, 8
+_FILTER_HINTS: Sequence[Hint] = (
+    ("enter", "loads"),
+    ("tab", "context"),
+    ("ctrl+d", "download"),
+    ("esc", "closes"),
+)
+_CHOICE_HINTS: Sequence[Hint] = (
+    ("enter", "loads"),
+    ("left right", "choose"),
+    ("tab", "filter"),
+    ("esc", "closes"),
+)
+
+
+class Listed(Protocol):
+    """A model as the manager lists it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def path(self) -> Path: ...
+    @property
+    def size_bytes(self) -> int: ...
+    @property
+    def quantization(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def problem(self) -> str | None: ...
+
+
+class Catalog(Protocol):
+    """What is asked about files; `app.model_catalog` is one."""
+
+    def facts(self, path: Path) -> ModelFacts: ...
+    def plan(self, path: Path, *, context: int | None = None, cache: str | None = None) -> LoadPlan: ...
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """A model to load, and how. `source` is empty where a model is to be downloaded instead."""
+
+    source: str
+    options: Mapping[str, Any]
+
+
+@dataclass
+class _Held:
+    """What is known of one model so far."""
+
+    facts: ModelFacts | None = None
+    problem: str = ""
+    plans: dict[tuple[int | None, str], LoadPlan] | None = None
+
+
+class ModelPicker(Dialog[ModelChoice | None]):
+    """Choose a model, its context and its cache. Gives back a ModelChoice, or None."""
+
+    WIDTH = 120
+    BINDINGS: ClassVar[Any] = [
+        Binding("up,ctrl+p", "move(-1)", show=False, priority=True),
+        Binding("down,ctrl+n", "move(1)", show=False, priority=True),
+        Binding("pageup", "page(-1)", show=False, priority=True),
+        Binding("pagedown", "page(1)", show=False, priority=True),
+        Binding("tab,shift+tab", "zone", show=False, priority=True),
+        Binding("ctrl+d", "download", show=False, priority=True),
+        Binding("d", "download", show=False),
+        Binding("left", "turn(-1)", show=False),
+        Binding("right", "turn(1)", show=False),
+        Binding("enter", "choose", show=False),
+    ]
+
+    def __init__(
+        self,
+        shell: Shell,
+        models: Iterable[Listed],
+        *,
+        card: ChatCard | None = None,
+        servers: Sequence[tuple[str, str]] = (),
+        catalog: Catalog = model_catalog,
+        query: str = "",
+    ) -> None:
+        super().__init__(shell, "models", _FILTER_HINTS)
+        self._models = {str(model.path): model for model in models}
+        self._servers = {f"server {url}": (name, url) for name, url in servers}
+        self._card = card
+        self._catalog = catalog
+        self._held: dict[str, _Held] = {}
+        self._chosen_context: int | None = None
+        self._chosen_cache: str | None = None
+        self._choice = 0
+        self._in_choices = False
+        self.filter = Filter("type to filter", query)
+        self._columns = Lines(id="columns")
+        self.list = RowList(id="list")
+        self._facts = Lines(id="facts")
+        self._divider = Lines(id="divider")
+        self._plan = ChoicePane(id="plan")
+
+    def body(self) -> Iterable[Widget]:
+        left = Vertical(self.filter, self._columns, self.list, self._facts, id="left")
+        both = Horizontal(left, self._divider, self._plan, id="both")
+        yield spread(both, hanging=True, bottom=1)
+
+    def on_mount(self) -> None:
+        loaded = next((key for key, model in self._models.items() if self._is_loaded(model)), None)
+        self._fill(select=loaded)
+        self._examine_all()
+
+    def _is_loaded(self, model: Listed) -> bool:
+        return self._card is not None and self._card.model_id in (model.name, model.path.stem)
+
+    # ---- layout ----------------------------------------------------------------------------
+
+    @property
+    def wide(self) -> bool:
+        """Whether the memory plan stands beside the list."""
+        return self.sheet_width >= WIDE_FROM
+
+    @property
+    def _left_width(self) -> int:
+        return self.inner_width - PLAN_WIDTH - 5 if self.wide else self.inner_width
+
+    def resized(self) -> None:
+        both, left = self.query_one("#both"), self.query_one("#left")
+        both.styles.layout = "horizontal" if self.wide else "vertical"
+        both.styles.background = left.styles.background = "transparent"
+        left.styles.width = self._left_width + 2
+        for widget in (self.filter, self._columns, self._facts):
+            widget.styles.width = self._left_width
+            widget.styles.margin = (0, 0, 0, 1)
+        self.list.styles.width = self._left_width + 2
+        self._divider.display = self.wide
+        self._divider.styles.width = 1
+        self._divider.styles.margin = (0, 0, 0, 1)
+        self._plan.styles.width = PLAN_WIDTH + 2 if self.wide else self.inner_width
+        self._plan.styles.margin = 0 if self.wide else (1, 0, 0, 1)
+        self._plan.styles.height = "1fr" if self.wide else "auto"
+        self._divider.show([Row((Span(self.ink.glyphs.aside, "faint"),), indent=0)] * self.sheet_rows)
+        self._fill()
+
+    # ---- the list --------------------------------------------------------------------------
+
+    def _fill(self, select: str | None = None, *, best: bool = False) -> None:
+        query = self.filter.value
+        names = {key: plain(model.name) for key, model in self._models.items()}
+        names |= {key: plain(name) for key, (name, _) in self._servers.items()}
+        found = ranked(query, list(names), lambda key: names[key])
+        here = [(key, match) for key, match in found if key in self._models]
+        away = [(key, match) for key, match in found if key in self._servers]
+        rows = [self._model_row(key, names[key], match) for key, match in here]
+        if away:
+            rule = Row((Span(self.ink.glyphs.rule * (self._left_width - 2), "faint"),))
+            rows += [BLANK, Row((Span("on a server", "muted"),)), rule]
+            rows += [self._server_row(key, names[key], match) for key, match in away]
+        if not found:
+            rows = self._nothing()
+        first = found[0][0] if found and best else select
+        self._columns.show(self._column_rows())
+        self.list.show(rows, first)
+        self.filter.say(f"{len(found)} of {len(names)}" if query else "")
+        self._show_selected()
+
+    def _nothing(self) -> list[Row]:
+        key = self.ink.key("ctrl+d")
+        if not self._models:
+            return [
+                Row((Span("There is no model on this machine yet.", bold=True),)),
+                Row((Span(f"{key} downloads one from Hugging Face.", "muted"),)),
+            ]
+        return [
+            Row((Span(f"No model here fits {plain(self.filter.value)}.", bold=True),)),
+            Row((Span(f"{key} looks for it on Hugging Face.", "muted"),)),
+        ]
+
+    def _column_rows(self) -> list[Row]:
+        head = self._cells(
+            (Span("on this machine", "muted"),),
+            "quant",
+            "size",
+            (Span(f"{self._signs()['none']}fit", "muted"),),
+        )
+        return [BLANK, Row(head), Row((Span(self.ink.glyphs.rule * (self._left_width - 2), "faint"),))]
+
+    def _model_row(self, key: str, name: str, match: Match) -> Row:
+        model = self._models[key]
+        label = marked(name, match.places, Span(""), Span("", "accent", bold=True, underline=True))
+        shown_size = size(model.size_bytes) if model.size_bytes else ""
+        cells = self._cells(label, model.quantization, shown_size, self._fit(key, model))
+        return Row(cells, (), key, named=len(label))
+
+    def _fit(self, key: str, model: Listed) -> Line:
+        signs = self._signs()
+        if model.problem or model.kind == "broken":
+            return (Span(signs["failed"], "error"), Span("cannot be loaded", "muted"))
+        if model.kind == "embedding":
+            return (Span(signs["none"]), Span("embeds, no chat", "muted"))
+        found = self._planned(key)
+        if found is None:
+            return (Span(signs["none"]), Span("loaded" if self._is_loaded(model) else "", "muted"))
+        mark, words, role = fit(found, loaded=self._is_loaded(model))
+        return (Span(signs[mark], role, bold=True), Span(words, "muted"))
+
+    def _signs(self) -> Mapping[str, str]:
+        """The signs of the column `fit`, all of one width."""
+        glyphs = self.ink.glyphs
+        signs = {"done": glyphs.done, "partial": glyphs.partial, "failed": glyphs.failed, "none": ""}
+        return {name: sign.ljust(len(glyphs.done) + 1) for name, sign in signs.items()}
+
+    def _cells(self, name: Line, quantization: str, shown_size: str, fitting: Line) -> list[Span]:
+        inner = self._left_width - 2
+        fit_width = 22 if inner >= 64 else max(14, inner - 40)
+        name_width = max(8, inner - fit_width - 3 - _SIZE - 2 - _QUANT - 2)
+        left = columns(
+            [
+                (name, name_width),
+                ((Span(plain(quantization), "muted"),), _QUANT),
+                ((Span(shown_size, "muted"),), -_SIZE),
+            ],
+            mark=self.ink.glyphs.cut_right,
+        )
+        return [*left, Span("   "), *fitting]
+
+    def _server_row(self, key: str, name: str, match: Match) -> Row:
+        label = marked(name, match.places, Span(""), Span("", "accent", bold=True, underline=True))
+        url = (Span(plain(self._servers[key][1]), "muted"),)
+        return Row(
+            [*fitted(label, 21, self.ink.glyphs.cut_right), Span("  "), *url], (), key, named=len(label)
+        )
+
+    # ---- the selected one ------------------------------------------------------------------
+
+    def _planned(self, key: str) -> LoadPlan | None:
+        held = self._held.get(key)
+        return held.plans.get((None, CACHES[0])) if held and held.plans else None
+
+    def _chosen_plan(self, key: str) -> LoadPlan | None:
+        held = self._held.get(key)
+        if held is None or held.plans is None:
+            return None
+        return held.plans.get((self._chosen_context, self._chosen_cache or CACHES[0]))
+
+    def _show_selected(self) -> None:
+        key = self.list.selected
+        model = self._models.get(key or "")
+        if key is None or model is None:
+            self._facts.show([])
+            self._plan.show([])
+            return
+        self._facts.show(self._fact_rows(key, model))
+        self._plan.show(self._plan_rows(key, model))
+
+    def _fact_rows(self, key: str, model: Listed) -> list[Row]:
+        if not self.wide:
+            return []
+        width, held = self._left_width - 12, self._held.get(key)
+        path = cut_left(_from_home(model.path), width, self.ink.glyphs.cut_left)
+        rows = [BLANK, _fact("file", plain(path))]
+        if problem := model.problem or (held.problem if held else ""):
+            return [*rows, _fact("problem", plain(problem), "error"), BLANK]
+        facts = held.facts if held else None
+        trained = f"{facts.trained:,} tokens, {facts.layers} layers" if facts else ""
+        rows.append(_fact("trained", trained))
+        rows.append(_fact("licence", plain(facts.licence) or "not stated" if facts else ""))
+        return rows
+
+    def _plan_rows(self, key: str, model: Listed) -> list[Row]:
+        """The memory plan; beside a narrow list only its verdict and what can be chosen."""
+        found, held = self._chosen_plan(key), self._held.get(key)
+        if held is not None and held.problem:
+            rows = wrapped(plain(held.problem), PLAN_WIDTH)
+            return [Row((Span(line, "muted"),)) for line in rows[: self.sheet_rows - 5]]
+        if found is None or held is None or held.plans is None:
+            return [Row((Span("memory plan", bold=True),))] if self.wide else []
+        plans = [plan for (_, cache), plan in held.plans.items() if cache == found.cache]
+        larger, glyphs = larger_that_fits(found, plans), self.ink.glyphs
+        words = verdict_rows(found, larger, PLAN_WIDTH, glyphs)
+        choices = self._choice_rows(key, found, plans)
+        if not self.wide:
+            return [*choices, words[0]]
+        rows = [*waterfall(found, PLAN_WIDTH, glyphs), BLANK, *choices, BLANK, *words]
+        if len(rows) > self.sheet_rows - 4:
+            rows = [row for row in rows if row != BLANK]
+        return rows
+
+    def _contexts(self, key: str) -> tuple[int, ...]:
+        held, found = self._held.get(key), self._planned(key)
+        if held is None or held.facts is None or found is None:
+            return ()
+        return context_choices(held.facts.trained, found.context)
+
+    def _choice_rows(self, key: str, found: LoadPlan, plans: Sequence[LoadPlan]) -> list[Row]:
+        small = {plan.context for plan in plans if not plan.fits}
+        contexts = [(tokens(value), value == found.context, value in small) for value in self._contexts(key)]
+        caches = [(name, name == found.cache, False) for name in CACHES]
+        rows = [self._choice_row(0, "context", contexts), self._choice_row(1, "cache", caches)]
+        layers = Span("all on the cpu", "warning")
+        if found.device == "gpu":
+            layers = Span(f"{found.layers_on_gpu} of {found.layers}", "warning" if found.partial else "text")
+        return [*rows, Row((Span(f"{'layers':<10}", "muted"), layers))]
+
+    def _choice_row(self, number: int, name: str, choices: Sequence[tuple[str, bool, bool]]) -> Row:
+        """One thing to choose: its values as (text, chosen, too much)."""
+        active = self._in_choices and self._choice == number
+        prompt = Span(f"{self.ink.glyphs.prompt} " if active else "  ", "primary", bold=self.ink.plain)
+        spans = [prompt, Span(f"{name:<10}", "text" if active else "muted", bold=active)]
+        for text, chosen, too_much in choices:
+            role = "primary" if chosen and active else "faint" if too_much else "text"
+            spans += [Span(text, role, bold=chosen, underline=chosen), Span("   ")]
+        return Row(spans, indent=0)
+
+    # ---- looking at files ------------------------------------------------------------------
+
+    @work(exclusive=True, group="examine")
+    async def _examine_all(self) -> None:
+        """Plan the selected model first, then the others, each in a thread."""
+        keys = sorted(self._models, key=lambda key: key != self.list.selected)
+        for key in keys:
+            if self._models[key].problem is None and self._models[key].kind != "embedding":
+                await self._examine(key)
+
+    async def _examine(self, key: str) -> None:
+        if key in self._held:
+            return
+        held = self._held[key] = _Held()
+        try:
+            held.facts = await asyncio.to_thread(self._catalog.facts, self._models[key].path)
+            usual = await asyncio.to_thread(self._catalog.plan, self._models[key].path)
+            held.plans = {(None, CACHES[0]): usual}
+        except Exception as err:  # a broken file is shown with its problem
+            held.problem = str(err)
+        if self.is_attached:
+            self._fill()
+            if key == self.list.selected:
+                await self._plan_choices(key)
+
+    async def _plan_choices(self, key: str) -> None:
+        """Plan the selected model with every context and cache that can be chosen."""
+        held = self._held.get(key)
+        if held is None or held.plans is None or len(held.plans) > 1:
+            return
+        path, plans = self._models[key].path, dict(held.plans)
+        for cache in CACHES:
+            for context in (None, *self._contexts(key)):
+                if (context, cache) not in plans:
+                    plan = self._catalog.plan
+                    plans[context, cache] = await asyncio.to_thread(plan, path, context=context, cache=cache)
+        held.plans = plans
+        if self.is_attached:
+            self._show_selected()
+
+    @work(exclusive=True, group="selected")
+    async def _look_closer(self, key: str) -> None:
+        await self._examine(key)
+        await self._plan_choices(key)
+
+    # ---- keys ------------------------------------------------------------------------------
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._fill(best=True)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.action_choose()
+
+    def on_row_list_selected(self, event: RowList.Selected) -> None:
+        event.stop()
+        self._chosen_context = self._chosen_cache = None
+        self._show_selected()
+        if event.key in self._models and self._models[event.key].problem is None:
+            self._look_closer(event.key)
+
+    def on_row_list_chosen(self, event: RowList.Chosen) -> None:
+        event.stop()
+        self.action_choose()
+
+    def action_move(self, step: int) -> None:
+        if not self._in_choices:
+            self.list.move(step)
+            return
+        self._choice = (self._choice + step) % 2
+        self._show_selected()
+
+    def action_page(self, direction: int) -> None:
+        self.list.page(direction)
+
+    def action_zone(self) -> None:
+        """Go between the filter and the choices of the memory plan."""
+        key = self.list.selected
+        if not self._in_choices and (key is None or not self._contexts(key)):
+            return
+        self._in_choices = not self._in_choices
+        self.hint(_CHOICE_HINTS if self._in_choices else _FILTER_HINTS)
+        (self._plan if self._in_choices else self.filter.input).focus()
+        self._show_selected()
+
+    def action_turn(self, step: int) -> None:
+        """Take the next context or cache."""
+        key = self.list.selected
+        found = self._chosen_plan(key) if key else None
+        if not self._in_choices or key is None or found is None:
+            return
+        if self._choice == 0:
+            contexts = self._contexts(key)
+            place = contexts.index(found.context) if found.context in contexts else 0
+            self._chosen_context = contexts[max(0, min(place + step, len(contexts) - 1))]
+        else:
+            place = CACHES.index(found.cache) + step
+            self._chosen_cache = CACHES[max(0, min(place, len(CACHES) - 1))]
+        self._show_selected()
+
+    def action_download(self) -> None:
+        self.dismiss(ModelChoice("", {"query": self.filter.value}))
+
+    def action_choose(self) -> None:
+        """Load what is selected, unless it cannot be loaded."""
+        key = self.list.selected
+        if key is None:
+            return
+        if key in self._servers:
+            self.dismiss(ModelChoice(self._servers[key][1], {}))
+            return
+        model = self._models[key]
+        if model.problem or model.kind == "embedding":
+            why = model.problem or "An embedding model writes no text."
+            self.filter.say((Span(plain(why)[:60], "error"),))
+            return
+        options: dict[str, Any] = {}
+        if self._chosen_context is not None:
+            options["max_seq"] = self._chosen_context
+        if self._chosen_cache is not None:
+            options["kv_cache_type"] = self._chosen_cache
+        self.dismiss(ModelChoice(key, options))
+
+
+class ChoicePane(Lines, can_focus=True):
+    """The memory plan. It holds the focus while a context or a cache is chosen."""
+
+
+def _fact(name: str, value: str, role: str = "text") -> Row:
+    return Row((Span(f"{name:<10}", "muted"), Span(value, role)))
+
+
+def _from_home(path: Path) -> str:
+    try:
+        return f"~/{path.relative_to(Path.home())}"
+    except (ValueError, RuntimeError):
+        return str(path)
