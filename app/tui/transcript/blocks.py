@@ -9,23 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from app.tui.transcript.grammar import MAX_NESTING, parser
+
 if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
-    from markdown_it.rules_block import StateBlock
     from markdown_it.token import Token
 
 Kind = Literal["paragraph", "heading", "fence", "indented", "table", "rule", "html", "definition"]
 References = dict[str, dict[str, str]]
 
 QUOTE_EDGE = "\u254e "
-TRIMMED = " \t\n\r\x0b\x0c"
+TRIMMED = "\t\n\x0b\x0c\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 """What markdown-it strips from the ends of a block's text."""
 
-_MAX_NESTING = 60
 _MARK = re.compile(r" {0,3}([-+*]|\d{1,9}[.)])( *)")
 _QUOTE_MARK = re.compile(r" {0,3}> ?")
 _TASK = re.compile(r"\[[ xX]\] (?=\S)")
@@ -140,20 +138,6 @@ class Parsed(NamedTuple):
     """Characters the block parser was given."""
 
 
-@cache
-def parser() -> MarkdownIt:
-    """The one grammar: CommonMark with tables and strike-through, maths inline."""
-    from markdown_it import MarkdownIt
-
-    from app.tui.transcript.maths import maths_rule
-
-    md = MarkdownIt("commonmark", {"inline_definitions": True, "maxNesting": _MAX_NESTING})
-    md.enable(["table", "strikethrough"])
-    md.block.ruler.at("reference", _reference)
-    md.inline.ruler.before("escape", "maths", maths_rule)
-    return md
-
-
 def parse_blocks(text: str, start: Start, references: References) -> Parsed:
     """Leaves of `text` and all definitions known with it; leaves of context lines are left out."""
     head = [*context_lines(start.context), *start.resume]
@@ -183,14 +167,6 @@ def context_lines(context: Sequence[Container]) -> list[str]:
     if context and not context[-1].is_item:
         lines.append(before + "<!---->")
     return lines
-
-
-def _reference(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
-    """Link definitions, but not `[^1]: word`: a footnote stays where it stands."""
-    from markdown_it.rules_block import reference
-
-    at = state.bMarks[start_line] + state.tShift[start_line]
-    return not state.src.startswith("[^", at) and reference(state, start_line, end_line, silent)
 
 
 @dataclass(slots=True)
@@ -324,7 +300,7 @@ class _Flattener:
 
     def _keep_what_is_too_deep(self, token: Token) -> None:
         """markdown-it drops what is nested deeper than its bound; here it stays, as text."""
-        if token.level + 1 >= _MAX_NESTING and token.map and token.map[0] >= self._ahead:
+        if token.level + 1 >= MAX_NESTING and token.map and token.map[0] >= self._ahead:
             leaf = self._leaf("html", token)
             self._set_text(leaf, "\n".join(self._lines[token.map[0] : token.map[1]]), token.map[0])
 

@@ -11,8 +11,9 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.tui.transcript.blocks import References, parser
+from app.tui.transcript.blocks import References
 from app.tui.transcript.clean import Cleaner, clean
+from app.tui.transcript.grammar import parser
 from app.tui.transcript.maths import DOLLAR_LIMIT, FORMULA_LIMIT
 from app.tui.transcript.rows import Mode, Run, add_attributes
 
@@ -107,7 +108,6 @@ class _Reader:
         self._style = text.style
         self._href: str | None = None
         self._open: list[tuple[str, str | None]] = []
-        self._display = False
         self.runs: list[Run] = []
         self.positions: list[tuple[int, bool]] = []
         """For each run: its position in the text, and whether a cut inside it is safe."""
@@ -119,7 +119,7 @@ class _Reader:
         md = parser()
         source = self._source[self._start :] if self._start else self._source
         md.inline.parse(source, md, env, tokens)
-        for index, token in enumerate(tokens):
+        for token in tokens:
             match token.type:
                 case "text":
                     self._text(token.content)
@@ -128,9 +128,9 @@ class _Reader:
                 case "text_special":
                     self._special(token)
                 case "maths":
-                    self._maths(token, tokens[index - 1].type if index else "")
+                    self._maths(token)
                 case "softbreak" | "hardbreak":
-                    self._break(hard=token.type == "hardbreak")
+                    self._break()
                 case "html_inline":
                     self._verbatim(token.content, self._style)
                 case "image":
@@ -228,21 +228,18 @@ class _Reader:
             self._add(clean(token.content).translate(_ONE_SPACE), self._style, at, len(token.markup))
         self._at = at + len(token.markup)
 
-    def _maths(self, token: Token, before: str) -> None:
+    def _maths(self, token: Token) -> None:
         at = self._find(token.markup)
         self._at = at + len(token.markup)
         if self._in.mode.ascii or token.content == token.markup:
             self._verbatim(token.markup, self._style, at)
             return
-        if token.info == "display" and before == "softbreak" and self.runs and self.runs[-1].text == " ":
-            self.runs[-1] = self.runs[-1]._replace(text="\n")
         self._add(token.content, self._style, at, len(token.markup))
-        self._display = token.info == "display"
 
-    def _break(self, *, hard: bool) -> None:
+    def _break(self) -> None:
+        # A model that starts a new line means one; only hard-wrapped text would gain by joining lines.
         at = self._find("\n")
-        display = self._display and not self._source[self._at : at].strip()
-        self._add("\n" if hard or display else " ", self._style, at, 1)
+        self._add("\n", self._style, at, 1)
         self._at = at + 1
 
     def _image(self, token: Token) -> None:

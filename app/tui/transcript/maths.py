@@ -52,7 +52,6 @@ def maths_rule(state: StateInline, silent: bool) -> bool:
         token = state.push("maths", "", 0)
         token.markup = state.src[state.pos : end]
         token.content = to_unicode(formula) or token.markup
-        token.info = "display" if token.markup[:2] in ("$$", "\\[") else ""
     state.pos = end
     return True
 
