@@ -1,0 +1,164 @@
+"""A program in a terminal of its own: a pty, a thread that reads it, and what it shows by pyte."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import termios
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyte
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE_S = 50
+_KEYBOARD = re.compile(rb"\x1b\[([<>])\d*u")
+_UNFINISHED = re.compile(rb"\x1b(\[[<>]?\d*)?$")
+
+
+@dataclass(frozen=True)
+class State:
+    """What a program is to leave as it found it."""
+
+    termios: list[Any]
+    modes: frozenset[int]
+    cursor_hidden: bool
+    keyboard: int
+    """How deep the kitty keyboard's stack is."""
+
+
+class Terminal:
+    """Runs `command` until it ends or the terminal is closed. Use as a context manager."""
+
+    def __init__(
+        self, command: Sequence[str], environ: Mapping[str, str], columns: int = 80, rows: int = 24
+    ) -> None:
+        self.screen = pyte.Screen(columns, rows)
+        self._stream = pyte.ByteStream(self.screen)
+        self.raw = bytearray()
+        self._changed = threading.Condition()
+        self._held = b""
+        self._keyboard = 0
+        self._ended = False
+        leader, follower = pty.openpty()
+        self._leader = leader
+        self.resize(columns, rows)
+        self.before = self.state()
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                os.close(leader)
+                os.login_tty(follower)
+                os.execvpe(command[0], list(command), dict(environ))
+            finally:
+                os._exit(127)
+        os.close(follower)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self._code: int | None = None
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._code is None:
+            for kill in (os.killpg, os.kill):
+                try:
+                    kill(self.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+            os.waitpid(self.pid, 0)
+        self.close()
+
+    def close(self) -> None:
+        """Close the terminal's window."""
+        if self._leader >= 0:
+            leader, self._leader = self._leader, -1
+            os.close(leader)
+
+    def state(self) -> State:
+        with self._changed:
+            return State(
+                termios.tcgetattr(self._leader),
+                frozenset(self.screen.mode),
+                bool(self.screen.cursor.hidden),
+                self._keyboard,
+            )
+
+    @property
+    def text(self) -> str:
+        with self._changed:
+            return "\n".join(line.rstrip() for line in self.screen.display)
+
+    def send(self, keys: bytes | str) -> None:
+        os.write(self._leader, keys.encode() if isinstance(keys, str) else keys)
+
+    def resize(self, columns: int, rows: int) -> None:
+        fcntl.ioctl(self._leader, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        with self._changed:
+            self.screen.resize(rows, columns)
+
+    def wait_for(self, condition: Callable[[], bool], what: str = "") -> None:
+        """Wait until `condition` holds, which is asked again whenever something was written."""
+        until = time.monotonic() + PATIENCE_S
+        while not condition():
+            if time.monotonic() > until:
+                raise AssertionError(f"{what or condition} did not come; on the screen:\n{self.text}")
+            with self._changed:
+                self._changed.wait(0.05)
+
+    def wait_for_text(self, text: str) -> None:
+        self.wait_for(lambda: text in self.text, repr(text))
+
+    def wait(self) -> int:
+        """The exit code, 128 + n for a signal; all that was written has been read then."""
+        code = -1
+
+        def ended() -> bool:
+            nonlocal code
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                code = os.waitstatus_to_exitcode(status)
+            return bool(pid)
+
+        self.wait_for(ended, "the end")
+        self._code = 128 - code if code < 0 else code
+        self._settle()
+        return self._code
+
+    def _settle(self) -> None:
+        """Wait until what is on its way has been read: the reader sees the end, or nothing more comes."""
+        self._reader.join(PATIENCE_S)
+
+    def _read(self) -> None:
+        while True:
+            try:
+                data = os.read(self._leader, 65536)
+            except OSError:  # nobody has the other end open any longer
+                data = b""
+            with self._changed:
+                if data:
+                    self._feed(data)
+                else:
+                    self._ended = True
+                self._changed.notify_all()
+            if not data:
+                return
+
+    def _feed(self, data: bytes) -> None:
+        self.raw += data
+        data = self._held + data
+        unfinished = _UNFINISHED.search(data)
+        cut = unfinished.start() if unfinished else len(data)
+        data, self._held = data[:cut], data[cut:]
+        for found in _KEYBOARD.finditer(data):
+            self._keyboard = max(0, self._keyboard + (1 if found[1] == b">" else -1))
+        self._stream.feed(_KEYBOARD.sub(b"", data))
