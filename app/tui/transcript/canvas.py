@@ -182,7 +182,7 @@ class Canvas(ScrollView):
             return None
         inside -= page.gap(index)
         entry = page.entries[index]
-        if inside < 0 or inside >= entry.height or entry.sheet is not page.sheet:
+        if inside < 0 or inside >= entry.height or entry.sheet != page.sheet:
             return None
         section_index, at = entry.at(inside)
         section = entry.sections[section_index]

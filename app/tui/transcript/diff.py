@@ -121,6 +121,10 @@ class DiffEntry(Entry):
 
     kind: ClassVar[Kind] = "diff"
 
+    @property
+    def beside(self) -> int:
+        return 0
+
     def __init__(self, source: str, *, id: str = "") -> None:
         """`source` is a unified diff."""
         super().__init__(id=id)
@@ -136,9 +140,6 @@ class DiffEntry(Entry):
 
     def arrange(self, sheet: Sheet) -> list[Section]:
         return [with_body(self._body, PLAIN, sheet.measure)]
-
-    def guess(self, sheet: Sheet) -> int:
-        return self._body.estimate(sheet.measure)
 
 
 def _parse(source: str) -> Iterator[DiffLine]:

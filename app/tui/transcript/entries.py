@@ -49,6 +49,7 @@ class UserTurn(Entry):
     """What the person wrote, shown literally."""
 
     kind: ClassVar[Kind] = "user"
+    inset: ClassVar[int] = TIME_ROOM
 
     def __init__(self, text: str, *, time: str = "", attachments: Sequence[str] = (), id: str = "") -> None:
         """`time` stands at the right; each attachment is one muted row, as `trace.txt  1.1 KB`."""
@@ -56,6 +57,10 @@ class UserTurn(Entry):
         self.time = time
         self.attachments = tuple(attachments)
         self._body = LiteralText(text, finished=True)
+
+    @property
+    def beside(self) -> int:
+        return len(self.attachments)
 
     @property
     def source(self) -> str:
@@ -74,14 +79,16 @@ class UserTurn(Entry):
             sections.append(Section(dress if not self.source else dress._replace(right=()), rows))
         return sections
 
-    def guess(self, sheet: Sheet) -> int:
-        return self._body.estimate(max(1, sheet.measure - TIME_ROOM)) + len(self.attachments)
-
 
 class Queued(Entry):
     """A message that waits for its turn."""
 
     kind: ClassVar[Kind] = "queued"
+    inset: ClassVar[int] = TIME_ROOM
+
+    @property
+    def beside(self) -> int:
+        return 0
 
     def __init__(self, text: str, *, id: str = "") -> None:
         super().__init__(id=id)
@@ -99,9 +106,6 @@ class Queued(Entry):
         right = (Run("queued", "muted"),)
         dress = Dress(sheet.glyphs.edge, "faint", tone="muted", right=right)
         return [with_body(self._body, dress, sheet.measure - TIME_ROOM)]
-
-    def guess(self, sheet: Sheet) -> int:
-        return self._body.estimate(max(1, sheet.measure - TIME_ROOM))
 
 
 class NameRow(Entry):
@@ -144,6 +148,10 @@ class Answer(Entry):
 
     kind: ClassVar[Kind] = "answer"
 
+    @property
+    def beside(self) -> int:
+        return 0
+
     def __init__(self, text: str = "", *, live: bool = False, id: str = "") -> None:
         super().__init__(id=id, live=live)
         self._body = MarkdownText(text, finished=not live)
@@ -167,14 +175,12 @@ class Answer(Entry):
     def arrange(self, sheet: Sheet) -> list[Section]:
         return [with_body(self._body, PLAIN, sheet.measure)]
 
-    def guess(self, sheet: Sheet) -> int:
-        return self._body.estimate(sheet.measure)
-
 
 class Thought(Entry):
     """What a model thought before it answered: one row, or that row and the text hanging below it."""
 
     kind: ClassVar[Kind] = "thought"
+    inset: ClassVar[int] = 2
     foldable: ClassVar[bool] = True
 
     def __init__(
@@ -227,14 +233,12 @@ class Thought(Entry):
             sections.append(with_body(self._body, dress, sheet.measure - 2))
         return sections
 
-    def guess(self, sheet: Sheet) -> int:
-        return 1 if self.folded else 1 + self._body.estimate(max(1, sheet.measure - 2))
-
 
 class Note(Entry):
     """A line across the measure: another model, summarised or dropped turns. A text below it unfolds."""
 
     kind: ClassVar[Kind] = "note"
+    inset: ClassVar[int] = 2
 
     def __init__(self, label: str, text: str = "", *, lost: bool = False, id: str = "") -> None:
         """`text` is Markdown that opening shows; `lost` where something is gone from the context."""
@@ -279,9 +283,6 @@ class Note(Entry):
             sections.append(with_body(self._body, dress, sheet.measure - 2, shut=self.folded))
         return sections
 
-    def guess(self, sheet: Sheet) -> int:
-        return 1 if self.folded or self._body is None else 1 + self._body.estimate(max(1, sheet.measure - 2))
-
 
 class Choice(NamedTuple):
     """A way out of an error."""
@@ -316,6 +317,10 @@ class ErrorEntry(Entry):
         self.remedy = remedy
         self.choices = tuple(choices)
         self.chosen = chosen
+
+    @property
+    def beside(self) -> int:
+        return len(self.parts) + len(self.choices) + bool(self.choices)
 
     @property
     def source(self) -> str:
@@ -366,14 +371,6 @@ class ErrorEntry(Entry):
             sections.append(Section(edge, [line(runs, [], sheet)]))
         return sections
 
-    def guess(self, sheet: Sheet) -> int:
-        return (
-            1
-            + sum([bool(self.cause), bool(self.safe), bool(self.remedy)])
-            + len(self.choices)
-            + bool(self.choices)
-        )
-
 
 class Progress(Entry):
     """A prompt being read or a model being loaded: a meter, and a row of numbers."""
@@ -390,6 +387,10 @@ class Progress(Entry):
         self.fraction = fraction
         self.left = left
         self.facts = tuple(facts)
+
+    @property
+    def beside(self) -> int:
+        return 2 if self.facts else 1
 
     def arrange(self, sheet: Sheet) -> list[Section]:
         glyphs = sheet.glyphs
@@ -411,9 +412,6 @@ class Progress(Entry):
             rows.append(line([Run(GROUP_GAP.join([plain(fact) for fact in self.facts]), "muted")], [], sheet))
         return [Section(PLAIN, rows)]
 
-    def guess(self, sheet: Sheet) -> int:
-        return 2 if self.facts else 1
-
 
 class PictureRow(Entry):
     """A picture where it cannot be drawn: its name, its size, and why a model does not see it."""
@@ -431,6 +429,10 @@ class PictureRow(Entry):
         self.refused = refused
 
     @property
+    def beside(self) -> int:
+        return 1 + bool(self.refused)
+
+    @property
     def source(self) -> str:
         return plain(self.name)
 
@@ -444,6 +446,3 @@ class PictureRow(Entry):
         if self.refused:
             rows.append(line([Run(plain(self.refused), "warning")], [], sheet))
         return [Section(dress, rows)]
-
-    def guess(self, sheet: Sheet) -> int:
-        return 1 + bool(self.refused)

@@ -134,6 +134,8 @@ class Entry:
 
     kind: ClassVar[Kind]
     foldable: ClassVar[bool] = False
+    inset: ClassVar[int] = 0
+    """Cells of the measure that the body leaves free."""
     stop: ClassVar[bool] = True
     """Whether the block cursor stops here."""
 
@@ -146,6 +148,7 @@ class Entry:
         self.height = 0
         """Rows of the last layout, without the blank one above."""
         self._grown: Body | None = None
+        self.weight: tuple[int, int] | None = None
         self.sections: list[Section] = []
         self.sheet: Sheet | None = None
         """What the rows were laid out for; None when there are none."""
@@ -176,8 +179,9 @@ class Entry:
         """The sections for `sheet`; bodies are laid out later."""
         raise NotImplementedError
 
-    def guess(self, sheet: Sheet) -> int:
-        """About how many rows there will be, without laying anything out."""
+    @property
+    def beside(self) -> int:
+        """Rows that are not the body's, for a guess of the height."""
         return 1
 
     def toggle(self) -> None:
@@ -200,6 +204,7 @@ class Entry:
         if body is not self._grown:
             self._grown = body
             self.touch()  # sections without text are not there
+        self.weight = None
         body.append(text)
 
     def finish(self) -> None:
@@ -214,6 +219,7 @@ class Entry:
     def touch(self) -> None:
         """An attribute changed: arrange the sections anew at the next layout."""
         self.sheet = None
+        self.weight = None
 
     def layout(self, sheet: Sheet) -> int:
         """Bring the rows up to date; index of the first one that may differ, `height` when none does."""
@@ -244,10 +250,18 @@ class Entry:
             self.body.release()
 
     def estimate(self, sheet: Sheet) -> int:
-        """Rows: the true number where it is known, else a guess."""
+        """Rows: the true number where it is known, else a guess. 0 for what is hidden."""
         if self.sheet == sheet:
             return self.height
-        return 0 if self.hidden else max(1, self.guess(sheet))
+        rows, characters = self.weight or self.weigh()
+        return rows + characters // max(1, sheet.measure - self.inset)
+
+    def weigh(self) -> tuple[int, int]:
+        """Rows whatever the width, and characters: what a guess needs, found once."""
+        source = "" if self.folded or self.body is None else self.body.source
+        rows = 0 if self.hidden else self.beside + source.count("\n") + bool(source)
+        self.weight = rows, len(source) if rows else 0
+        return self.weight
 
     def at(self, row: int) -> tuple[int, int]:
         """(section, row inside it) of a laid-out row."""

@@ -33,13 +33,11 @@ class Change(NamedTuple):
     moved: bool
 
 
-def joins(above: Kind, below: Kind) -> bool:
-    """True where no blank row stands between two entries of these kinds."""
-    if above == "name":
-        return below in _UNDER_A_NAME or below == "answer"
-    if below == "picture":
-        return above in ("user", "picture")
-    return above in _UNDER_A_NAME and below in _UNDER_A_NAME
+_JOINED: frozenset[tuple[str | None, str]] = frozenset(
+    {(above, below) for above in ("name", *_UNDER_A_NAME) for below in _UNDER_A_NAME}
+    | {("name", "answer"), ("user", "picture"), ("picture", "picture")}
+)
+"""Pairs of kinds with no blank row between them."""
 
 
 class Page:
@@ -119,9 +117,10 @@ class Page:
         for entry in self.entries:
             height = entry.estimate(sheet)
             gap = 0
-            if not entry.hidden:
-                gap = 0 if above is None or joins(above, entry.kind) else 1
-                above = entry.kind
+            if height:
+                kind = entry.kind
+                gap = 0 if above is None or (above, kind) in _JOINED else 1
+                above = kind
             gaps.append(gap)
             heights.append(gap + height)
         self._gaps = gaps
@@ -133,7 +132,7 @@ class Page:
             return 0
         for above in range(index - 1, -1, -1):
             if not self.entries[above].hidden:
-                return 0 if joins(self.entries[above].kind, entry.kind) else 1
+                return 0 if (self.entries[above].kind, entry.kind) in _JOINED else 1
         return 0
 
     # ---- layout ----------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ class ToolCall(Entry):
     """One call: folded it is one row, open its arguments, its diff and its result hang below."""
 
     kind: ClassVar[Kind] = "tool"
+    inset: ClassVar[int] = 2
     foldable: ClassVar[bool] = True
 
     def __init__(
@@ -191,6 +192,3 @@ class ToolCall(Entry):
                 word = _WORDS[self.state]
                 role = "primary" if self.state == "running" else "muted"
                 return [Run(word, role), *([Run(f"{GAP}{facts}", "muted")] if facts else [])]
-
-    def guess(self, sheet: Sheet) -> int:
-        return 1 if self.folded else 2 + min(SHOWN_ROWS, self._output.estimate(max(1, sheet.measure - 2)))
