@@ -296,7 +296,7 @@ class SchemaRules:
         elif is_object(value):
             start, colon, comma, end = notation.object
             for key, item in value.items():
-                name = choice(map(seq, notation.keys(key)))
+                name = choice(map(seq, inner.keys(key)))
                 items.append(seq(name, colon, ws, self._literal(item, inner)))
         else:
             return choice(map(seq, notation.scalars(value)))

@@ -234,6 +234,7 @@ def raw(schema: Any, value: str, calls: CallSyntax | None = None) -> bool:
     ("schema", "good", "bad"),
     [
         ({"enum": ["a b", 'q"', "x\ny", 5]}, ["a b", 'q"', "x\ny", "5"], ['"a b"', "6"]),
+        ({"const": {"k": [None]}}, ['{"k": [null]}'], ["{k: [null]}", '{"k": ["null"]}']),
         ({"type": "string", "pattern": "^[a-z]+$"}, ["abc"], ["ABC", '"abc"']),
         ({"type": "string", "format": "date"}, ["2024-02-29"], ["2024-02-30"]),
         ({"type": "boolean"}, ["true", "False"], ["yes", '"true"']),
