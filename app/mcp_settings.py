@@ -1,4 +1,4 @@
-"""The MCP servers of the settings file: one table `[mcp.NAME]` for each. Connects to none.
+"""The MCP servers of the settings file: one table `[mcp.NAME]` for each. Connects to none unasked.
 
 A project never names a server: only the person's own file counts.
 """
@@ -15,6 +15,7 @@ from app.kinds import SettingError, quote
 
 if TYPE_CHECKING:
     from tools.mcp_servers import McpServerConfig
+    from tools.registry import ToolRegistry
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _FIELDS = frozenset(("command", "url", "environment", "reading"))
@@ -36,6 +37,18 @@ def servers(wanted: Iterable[str] = ("*",), file: Path | None = None) -> list[Mc
         for name, fields in given.items()
         if any(_may_fit(pattern, name) for pattern in patterns)
     ]
+
+
+def add_tools(registry: ToolRegistry, wanted: Iterable[str] = ("*",)) -> None:
+    """Connect to those servers for as long as the program runs, and add their tools to `registry`."""
+    if configured := servers(wanted):
+        # Most people have no such server, and this import costs a third of a second.
+        from tools.mcp_connection import McpConnection
+
+        connection = McpConnection(configured)
+        for made in connection.tools:
+            registry.add(made)
+        registry.warnings += connection.warnings
 
 
 def _may_fit(pattern: str, server: str) -> bool:

@@ -27,14 +27,7 @@ def registry(
         project=project,
         trust=trust_book(),
     )
-    if configured := mcp_settings.servers(wanted):
-        # Most people have no such server, and this import costs a third of a second.
-        from tools.mcp_connection import McpConnection
-
-        connection = McpConnection(configured)
-        for made in connection.tools:
-            found.add(made)
-        found.warnings += connection.warnings
+    mcp_settings.add_tools(found, wanted)
     return found
 
 

@@ -53,7 +53,10 @@ def wrapped(err: BackendError) -> FiresideError:
     match err:
         case ContextOverflowError():
             found = FiresideError(str(err), 400, "context_overflow")
-            found.remedy = "Shorten the message, compact the chat, or load the model with a larger context."
+            found.remedy = (
+                "Shorten the message, compact the chat (/compact), leave out its oldest turns "
+                "(--set overflow=truncate_oldest), or start with a larger context (--ctx)."
+            )
         case ModelLoadError():
             found = FiresideError(str(err), 503, err.cause)
             found.remedy = err.remedy

@@ -38,6 +38,8 @@ class SessionRecord:
     last_error: Json | None = None
     changed: int = 0
     """Grows with every change of any session: tells which of two came last within one second."""
+    made: int = 0
+    """The `changed` it was made with: tells which of two was made last within one second."""
 
 
 @dataclass(frozen=True)

@@ -92,4 +92,7 @@ MIGRATIONS: tuple[str, ...] = (
     DROP INDEX sessions_updated;
     CREATE INDEX sessions_updated ON sessions(updated_at, changed, id);
     """,
+    """
+    ALTER TABLE sessions ADD COLUMN made INTEGER NOT NULL DEFAULT 0;
+    """,
 )

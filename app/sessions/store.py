@@ -77,7 +77,8 @@ class Store:
         """Write a new session, with what it begins with."""
 
         def work(connection: sqlite3.Connection) -> None:
-            columns = {**columns_of(vars(record)), "changed": next_change(connection)}
+            number = next_change(connection)
+            columns = {**columns_of(vars(record)), "changed": number, "made": number}
             names = ", ".join(columns)
             marks = ", ".join("?" * len(columns))
             connection.execute(f"INSERT INTO sessions({names}) VALUES ({marks})", list(columns.values()))
@@ -133,7 +134,7 @@ class Store:
             where.append("json_extract(agent, '$.name') = ?")
             values.append(agent)
         # Times are whole seconds; within one the last change is the newest.
-        keys = "updated_at, changed, id" if sort == "updated_at" else "created_at, id"
+        keys = "updated_at, changed, id" if sort == "updated_at" else "created_at, made, id"
         back = order == "desc"
         for cursor_id, further in ((after, back), (before, not back)):
             if cursor_id is not None:

@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
-from app import paths
+from app import mcp_settings, paths
+from app.kinds import SettingError
 from app.sessions.errors import InvalidInputError
 from app.sessions.records import Json
 from app.sessions.toolbox import (
@@ -56,16 +57,16 @@ class ToolsRoom:
         """`given` as a session's tools.
 
         Functions become tools, a text is a pattern of names (`read_*,now`) in the registry of
-        built-in, installed and the user's own tools, a registry gives all it has. InvalidInputError
-        names what is no tool.
+        built-in, installed and the user's own tools and those of MCP servers that the settings name,
+        a registry gives all it has. InvalidInputError names what is no tool.
         """
         found: list[SessionTool] = []
-        own: ToolRegistry | None = None
-        for item in given:
+        wanted = list(given)
+        own = _own_tools([item for item in wanted if isinstance(item, str)])
+        for item in wanted:
             if isinstance(item, ToolRegistry):
                 found += self._loaded(item, "*")
             elif isinstance(item, str):
-                own = own or ToolRegistry(user_folder=paths.config_file().parent / "tools")
                 found += self._loaded(own, item)
             else:
                 found.append(self._tool(item))
@@ -237,6 +238,18 @@ class RoomPolicy:
                 "touches": list(preview.touches),
             },
         )
+
+
+def _own_tools(patterns: Sequence[str]) -> ToolRegistry:
+    """What the patterns choose from; nothing is looked for where there are none."""
+    if not patterns:
+        return ToolRegistry(plugins=False)
+    registry = ToolRegistry(user_folder=paths.config_file().parent / "tools")
+    try:
+        mcp_settings.add_tools(registry, patterns)
+    except SettingError as err:
+        raise InvalidInputError(str(err)) from err
+    return registry
 
 
 def _limits(context_window: int | None) -> Limits:

@@ -394,7 +394,7 @@ class Scheduler:
             return
         error = EngineError(
             "The cache shared by all replies is full, so this reply was ended.",
-            remedy="Run fewer replies at once, or load the model with a larger context.",
+            remedy="Run fewer replies at once, or load the model with a larger context (--ctx).",
         )
         newest = next((s for s in reversed(self.running) if s.is_background), self.running[-1])
         self._end(newest, "error", error)

@@ -13,6 +13,7 @@ from app import cli, paths
 from app.config import resolve
 from app.kinds import SettingError
 from app.mcp_settings import servers
+from app.sessions.errors import InvalidInputError
 from app.sessions.items import FunctionCallOutput
 from app.sessions.manager import SessionManager
 from app.sessions.store import Store
@@ -25,6 +26,7 @@ from tools.mcp_connection import McpConnection
 from tools.mcp_servers import McpServerConfig
 
 Cap = pytest.CaptureFixture[str]
+pytestmark = pytest.mark.timeout(60)  # Most start a server, and the package takes long to import.
 
 SERVER = """
 import os
@@ -160,13 +162,14 @@ def test_the_package_is_imported_only_for_a_configured_server() -> None:
     assert run.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.parametrize("named", [True, False])
 async def test_a_chat_uses_a_servers_tool_as_any_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
 ) -> None:
     pytest.importorskip("mcp")
     write_demo(tmp_path)
     monkeypatch.chdir(tmp_path)
-    made, warnings = choose(["demo_*"], None)
+    made, warnings = ("demo_*", []) if named else choose(["demo_*"], None)
     assert warnings == []
     engine = ScriptedEngine([[ToolCall("c1", "demo_add", {"a": 2, "b": 3})], ["five"]])
     async with SessionManager(
@@ -175,6 +178,12 @@ async def test_a_chat_uses_a_servers_tool_as_any_other(
         room = Room(manager, engine, (await manager.create()).id)
         items = await room.say()
     assert [item.output for item in items if isinstance(item, FunctionCallOutput)] == ["5"]
+
+
+def test_a_manager_refuses_settings_of_servers_that_cannot_be_used() -> None:
+    write("[mcp.demo]")
+    with pytest.raises(InvalidInputError, match="either a command"):
+        SessionManager(engine=ScriptedEngine(), store=Store(None), tools="demo_*")
 
 
 async def test_a_cancelled_call_ends_at_the_server_too(

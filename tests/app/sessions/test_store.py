@@ -118,6 +118,16 @@ async def test_of_two_chats_in_one_second_the_last_changed_is_the_newest(store: 
     assert [record.id for record in await store.sessions(before=rest[0].id)] == ["b", "a"]
 
 
+async def test_of_two_chats_of_one_second_the_one_made_first_is_the_older(store: Store) -> None:
+    for name in ("b", "c", "a"):
+        await add_session(store, name, parent_id="p", created_at=5, updated_at=5)
+    await store.apply("b", Change(fields={"updated_at": 5}))
+    ordered = [record.id for record in await store.sessions(parent_id="p", sort="created_at", order="asc")]
+    assert ordered == ["b", "c", "a"]
+    beyond = await store.sessions(parent_id="p", sort="created_at", order="asc", after="b")
+    assert [record.id for record in beyond] == ["c", "a"]
+
+
 async def test_archived_and_deleted_chats_are_not_listed(store: Store) -> None:
     await add_session(store, "kept")
     await add_session(store, "archived", archived=True)
