@@ -26,10 +26,13 @@ class FilterInput(Input):
     """
 
     def __init__(self, placeholder: str, value: str = "") -> None:
-        super().__init__(
-            value, placeholder=placeholder, max_length=MAX_CHARS, compact=True, select_on_focus=False
-        )
+        super().__init__(placeholder=placeholder, max_length=MAX_CHARS, compact=True, select_on_focus=False)
         self.cursor_blink = False
+        # Textual takes a text only once there is a screen for its caret.
+        self.first = value[:MAX_CHARS]
+
+    def on_mount(self) -> None:
+        self.value, self.first = self.first, ""
 
 
 class Filter(Horizontal):
@@ -55,7 +58,7 @@ class Filter(Horizontal):
     @property
     def value(self) -> str:
         """What is typed."""
-        return self.input.value
+        return self.input.first or self.input.value
 
     def say(self, fact: str | Line) -> None:
         """A fact at the right end."""
