@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from app.cli_groups import group, sessions, tools
+from app.completions import complete_topics
 from app.config import Settings
 from app.display import force_color
 from app.exits import ExitCode, Failure, explain, usage
@@ -47,6 +48,8 @@ ONE_SHOT: tuple[Flag, ...] = (
     Flag(("--version",), bool, "Print the version and exit."),
 )
 FACES = ("repl", "tui")
+COMPLETE_VARIABLE = "_FIRESIDE_COMPLETE"
+"""What a shell sets when it asks how a line may go on."""
 PLAIN = Flag(("--plain",), bool, "No colours, no line editing.")
 
 
@@ -64,6 +67,10 @@ def main(args: Sequence[str]) -> int:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     _open_missing_streams()
     prepare(sys.stdout)
+    if COMPLETE_VARIABLE in os.environ:
+        from typer.completion import completion_init  # pyright: ignore[reportPrivateImportUsage]
+
+        completion_init()
     try:
         return int(app(with_bare_resume(args), prog_name="fireside", standalone_mode=False) or 0)
     except typer.TyperException as err:
@@ -142,6 +149,30 @@ def bench(
     except ValueError as err:
         raise usage(str(err), "`fireside bench --help` lists the flags.") from err
     raise typer.Exit(code)
+
+
+@app.command("help")
+def help_command(
+    topic: Annotated[
+        str | None, typer.Argument(metavar="[TOPIC]", autocompletion=complete_topics, help="A page.")
+    ] = None,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="The JSON Schema of --format json, jsonl.")
+    ] = False,
+    man: Annotated[bool, typer.Option("--man", help="The manual page, for man -l.")] = False,
+) -> None:
+    """Show a page about keys, tools, config, pipes, json, api, demos or gpu."""
+    from app import help_commands
+
+    raise typer.Exit(help_commands.show(topic, schema=schema, man=man))
+
+
+@app.command()
+def completion(shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish")]) -> None:
+    """Print what completes this command in a shell."""
+    from app import help_commands
+
+    raise typer.Exit(help_commands.completion(shell))
 
 
 @app.command()

@@ -103,7 +103,7 @@ KINDS: dict[str, Kind] = {
 """Every setting by its full name: as in the file, a dot for each table."""
 
 TABLES = ("load", "generation")
-OTHER_TABLES = ("mcp",)
+OTHER_TABLES = ("mcp", "keys")
 """Tables of the file that hold no settings; `table` gives them to who knows them."""
 FILE_LIMIT_BYTES = 1 << 20
 LONGEST_NAME = 100

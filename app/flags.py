@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from app.completions import COMPLETERS
 from app.config import Settings, Value, full_name, parse, resolve, tell_once
 from app.kinds import SettingError, quote
 from app.project import read_project
@@ -157,7 +158,13 @@ def command(run: Callable[[typer.Context, Given], int], *flags: Flag) -> Callabl
         inspect.Parameter("invocation", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     ]
     for flag in flags:
-        option = typer.Option(*flag.names, help=flag.help, metavar=flag.metavar, show_default=False)
+        option = typer.Option(
+            *flag.names,
+            help=flag.help,
+            metavar=flag.metavar,
+            show_default=False,
+            autocompletion=COMPLETERS.get(flag.name),
+        )
         annotation = Annotated[flag.kind | None, option]
         parameters.append(
             inspect.Parameter(flag.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)

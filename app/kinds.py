@@ -70,13 +70,18 @@ def read(key: str, kind: Kind, text: str) -> Any:
     return _READERS[kind](key, text)
 
 
+def wanted(kind: Kind) -> str:
+    """What a value of that kind is, in words."""
+    return _TYPES[kind][1]
+
+
 def require_fit(key: str, kind: Kind, value: Any) -> None:
     """SettingError unless `value` is of that kind."""
-    types, wanted = _TYPES[kind]
+    types, words = _TYPES[kind]
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-        raise SettingError(f"{key} must be {wanted}, not {quote(value)}.")
+        raise SettingError(f"{key} must be {words}, not {quote(value)}.")
     if not _is_in_range(kind, value):
-        raise SettingError(f"{key} must be {wanted}, not {quote(value)}.")
+        raise SettingError(f"{key} must be {words}, not {quote(value)}.")
 
 
 _TYPES: dict[Kind, tuple[tuple[type, ...], str]] = {

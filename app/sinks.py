@@ -293,7 +293,7 @@ def _event(piece: Piece) -> dict[str, Any] | None:
             delta = {"index": piece.index, "name": piece.name, "arguments_delta": piece.arguments_delta}
             return {"type": "tool_call_delta", "reply": piece.reply, **delta}
         case ToolCall():
-            return {"type": "tool_call", **piece.to_message()}
+            return {**piece.to_message(), "type": "tool_call"}
         case PrefillProgress(done=done, total=total, reused=reused):
             return {"type": "prefill", "done": done, "total": total, "reused": reused}
         case HeldPiece() | ChatOutcome():

@@ -25,6 +25,13 @@ _CHILD = "import sys; sys.path[:] = {path!r}; from app.doctor.engine import main
 _TIMEOUT_S = 60
 _OPTIONS = {"cuda": "CUDA", "metal": "METAL", "rocm": "HIP", "vulkan": "VULKAN"}
 """What ggml's build calls the software of each kind of GPU."""
+GPU_KINDS = {
+    "cuda": "NVIDIA (CUDA)",
+    "metal": "Apple (Metal)",
+    "rocm": "AMD (ROCm)",
+    "vulkan": "others (Vulkan)",
+}
+"""Kinds of GPU software, and what a person calls them."""
 _FEATURES = {
     "AVX2": "avx2",
     "FMA": "fma",
