@@ -1,79 +1,373 @@
-"""The full-screen face: keys and messages of the widgets become wishes of the program."""
+"""The full-screen face: where keys go, dialogs, approvals, looks, and leaving."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any
 
-from textual import work
+from textual import events, work
+from textual.actions import SkipAction
 
-from app.tui.program import Program
-from app.tui.sending import wish_of
+from app.theming import palette as palette_of
+from app.theming import read
+from app.tui.chat import Chat
+from app.tui.keys import free_keys, key_rows
+from app.tui.reading import Reading
+from app.tui.transcript.entries import ErrorEntry
+from app.tui.widgets.approval import ApprovalCard
 from app.tui.widgets.composer import Draft
-
-if TYPE_CHECKING:
-    pass
+from app.tui.widgets.seam import Hint, News
 
 QUIT_WITHIN_S = 2.0
+ERROR_ARMS_AFTER_S = 0.5
 MODES = ("ask", "read", "all", "plan")
+ANYWHERE = frozenset({"copy_or_stop", "leave", "suspend_process", "mouse"})
+"""What a key does also while a dialog is open."""
+BLOCK_KEYS: tuple[Hint, ...] = (("c", "copy"), ("e", "edit"), ("f", "fork"), ("enter", "fold"))
 
 
-class FiresideApp(Program):
-    """The program with its keys."""
+class FiresideApp(Reading):
+    """The program with all its keys."""
 
-    _stop_asked = 0.0
+    def __init__(self, *args: Any, keymap: dict[str, str] | None = None, **fields: Any) -> None:
+        """`keymap` binds other keys, by the names in `keys`."""
+        super().__init__(*args, **fields)
+        self.bound = dict(keymap or {})
+        self.mouse_on = True
+        self._quit_asked = -QUIT_WITHIN_S
+        self._error_at = 0.0
 
-    # ---- the composer ----------------------------------------------------------------------
+    def on_mount(self) -> None:
+        """The keys are bound before the first one comes."""
+        if self.bound:
+            self.set_keymap(self.bound)
+        self.draft.free_keys = free_keys(self.bound)
 
-    def on_draft_sent(self, event: Draft.Sent) -> None:
-        """Enter."""
-        event.stop()
-        draft = self.draft.text
-        wish = wish_of(draft)
-        match wish.kind:
-            case "nothing":
-                return
-            case "message":
-                self._send(draft)
-            case _:
-                self.say("not yet")
+    def key_rows(self) -> Sequence[tuple[str, str, str]]:
+        """Every key as (group, keys, what it does), as they are bound now."""
+        return key_rows(self.bound)
 
-    @work(exit_on_error=False, group="send")
-    async def _send(self, draft: str) -> None:
-        from app.exits import explain
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """While a dialog is open, its own keys count and few others."""
+        if len(self.screen_stack) > 1 and action not in ANYWHERE and hasattr(type(self), f"action_{action}"):
+            return action in _OF_TEXTUAL
+        return super().check_action(action, parameters)
 
-        whole = self.draft.whole
-        self.draft.put("")
-        try:
-            await self.post(draft)
-        except Exception as err:
-            failure = explain(err)
-            if not self.draft.text:
-                self.draft.put(draft)
-            self.say(str(failure), error=True)
+    # ---- where keys go ---------------------------------------------------------------------
+
+    def chat_shown(self) -> None:
+        """Another chat: keys go to its draft."""
+        super().chat_shown()
+        self.leave_edit()
+        self.draft.focus()
+        self.settle_focus()
+        self.refresh_side()
+
+    def chat_told(self, chat: Chat, what: str) -> None:
+        """A chat changed; a question or an error of the one on the screen takes the keys."""
+        super().chat_told(chat, what)
+        if what in ("opened", "made", "ended", "asked", "resolved", "failed", "consumed", "status"):
+            self.refresh_side()
+        if chat is self.chat:
+            if what == "failed":
+                self._error_at = time.monotonic()
+            if what in ("asked", "resolved", "failed", "consumed"):
+                self.settle_focus()
+        self.show_hints()
+
+    def settle_focus(self) -> None:
+        """Keys go to what waits for the person, but never away from a half-typed message."""
+        if len(self.screen_stack) > 1:
             return
-        self.draft.history_of_messages.add(whole, keep=not self.chat.private)
-        self.draft.folds.clear()
+        asks, fails = self.approval.question is not None, bool(self.chat.error and self.chat.error.choices)
+        if self.approval.has_focus_within and not asks:
+            self.draft.focus()
+        elif not self.draft.text and self.draft.has_focus:
+            if asks:
+                self.approval.focus()
+            elif fails:
+                self.transcript.focus()
+        if not fails and self.transcript.has_focus and self.transcript.current is None:
+            self.draft.focus()
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """Keys go elsewhere: their hints follow."""
+        self.show_hints()
+
+    def show_hints(self) -> None:
+        """Tell in the seam what keys do where they go."""
+        self._point_at_error()
+        self.seam.set_hints(self._hints())
+
+    def _hints(self) -> Sequence[Hint]:
+        if self.editing is not None and self.draft.has_focus:
+            return (("esc", "leaves it as it was"),)
+        if self.waiting.has_focus:
+            return (("enter", "edits"), ("x", "removes"))
+        if self.transcript.has_focus and self.transcript.current is not None:
+            return BLOCK_KEYS
+        if self.approval.has_focus_within or self.transcript.has_focus or self.side.has_focus_within:
+            return (("tab", "to write"),)
+        if self.approval.question is not None:
+            return (("tab", "answers"),)
+        if self.chat.busy:
+            return (("alt+up", "edits the queue"),) if self.waiting.messages else (("esc", "stops"),)
+        return (("tab", "to the choices"),) if self.chat.error and self.chat.error.choices else ()
+
+    def _point_at_error(self) -> None:
+        error = self.chat.error
+        if error is None or not error.choices:
+            return
+        here = self.transcript.has_focus and self.transcript.current is None
+        chosen = (error.chosen or 0) if here else None
+        if chosen != error.chosen:
+            error.chosen = chosen
+            self.transcript.changed(error)
+
+    def on_key(self, event: events.Key) -> None:
+        """Keys at the conversation: at a block, at an error, or the beginning of a message."""
+        if len(self.screen_stack) > 1:
+            return
+        self.seam.dismiss()
+        if not self.transcript.has_focus:
+            return
+        block, error = self.transcript.current, self.chat.error
+        if block is not None:
+            if self.block_key(event, block):
+                event.stop()
+                return
+        elif error is not None and error.choices and self._error_key(event, error):
+            event.stop()
+            return
+        if event.is_printable and event.character:
+            event.stop()
+            self.draft.focus()
+            self.draft.insert_text(event.character)
+
+    def _error_key(self, event: events.Key, error: ErrorEntry) -> bool:
+        keys = [choice.key for choice in error.choices]
+        if event.key in ("up", "down"):
+            step = 1 if event.key == "down" else -1
+            error.chosen = ((error.chosen or 0) + step) % len(keys)
+            self.transcript.changed(error)
+            return True
+        key = keys[error.chosen or 0] if event.key == "enter" else event.key
+        if key not in keys:
+            return False
+        if not self.error_armed:
+            return True
+        self.draft.focus()
+        match key:
+            case "r":
+                self.retry(None)
+            case "m":
+                self.run_command("/model")
+            case "v":
+                self.run_command("/logs")
+            case "c":
+                self._compact_and_retry()
+            case _:
+                self.action_new_chat()
+        return True
+
+    @work(exit_on_error=False, group="reply")
+    async def _compact_and_retry(self) -> None:
+        async with self.telling():
+            await self.chat.manager.configure(await self.chat.ensure(), overflow="compact")
+            await self.chat.retry()
+
+    @property
+    def error_armed(self) -> bool:
+        """Whether keys count at an error already."""
+        return time.monotonic() - self._error_at >= ERROR_ARMS_AFTER_S
+
+    def action_next(self) -> None:
+        """Tab: to what waits, to the chats, and back to the draft."""
+        if not self.draft.has_focus:
+            self.transcript.cursor_clear()
+            self.draft.focus()
+        elif self.approval.question is not None:
+            self.approval.focus()
+        elif self.chat.error is not None and self.chat.error.choices:
+            self.transcript.focus()
+        else:
+            self.open_side()
+
+    def on_approval_card_leave(self, event: ApprovalCard.Leave) -> None:
+        """From the card to the draft."""
+        self.draft.focus()
+
+    @work(exit_on_error=False, group="answer")
+    async def on_approval_card_answered(self, event: ApprovalCard.Answered) -> None:
+        """A person decided."""
+        async with self.telling():
+            await self.chat.answer(event.question, event.action, event.content)
+
+    # ---- stopping and leaving --------------------------------------------------------------
 
     async def action_stop(self) -> None:
-        """Esc."""
-        if self.chat.busy:
+        """Esc closes what is open, else stops the reply."""
+        if self.completion.opened:
+            self.completion.show((), (0, 0))
+        elif self.editing is not None:
+            self.leave_edit()
+        elif self.transcript.current is not None:
+            self.transcript.cursor_clear()
+            self.draft.focus()
+        elif self.waiting.has_focus or self.side.has_focus_within:
+            self.draft.focus()
+        elif self.chat.busy:
             await self.chat.stop()
+        else:
+            self.seam.dismiss()
+            self.draft.focus()
 
     async def action_copy_or_stop(self) -> None:
-        """Ctrl-C."""
-        if self.chat.busy:
+        """Ctrl-C copies a selection, else stops, else clears the draft, else, twice, quits."""
+        selected = self.screen.get_selected_text() or self.draft.selected_text
+        if selected:
+            self.copy(selected, "the selection")
+            self.screen.clear_selection()
+        elif self.chat.busy:
             await self.chat.stop()
-            return
-        if self.draft.text:
+        elif self.draft.text:
+            self.draft.history_of_messages.add(self.draft.whole, keep=False)
             self.draft.put("")
-            return
-        if time.monotonic() - self._stop_asked < QUIT_WITHIN_S:
-            self.exit(0)
-            return
-        self._stop_asked = time.monotonic()
-        self.say("once more quits")
+            self.say("cleared; up brings it back")
+        elif time.monotonic() - self._quit_asked < QUIT_WITHIN_S:
+            self.action_leave()
+        else:
+            self._quit_asked = time.monotonic()
+            self.seam.say(News("once more quits", hints=(("ctrl+d", "too"),)))
+
+    def on_draft_left(self, event: Draft.Left) -> None:
+        """Ctrl-D at an empty draft."""
+        self.action_leave()
 
     def action_leave(self) -> None:
         """Quit."""
         self.exit(0)
+
+    # ---- dialogs ---------------------------------------------------------------------------
+
+    def action_new_chat(self) -> None:
+        """An empty chat."""
+        self.run_worker(self.new_chat(), exit_on_error=False, group="chats")
+
+    def action_search(self) -> None:
+        """Search all chats."""
+        self.run_command("/search")
+
+    def action_models(self) -> None:
+        """Choose a model."""
+        self.run_command("/model")
+
+    def action_params(self) -> None:
+        """See and change the settings of replies."""
+        self.run_command("/params")
+
+    def action_themes(self) -> None:
+        """Choose the colours."""
+        self.run_command("/theme")
+
+    def action_help(self) -> None:
+        """Keys and commands."""
+        if self.draft.text and self.draft.has_focus and self.focused is self.draft:
+            raise SkipAction
+        self.run_command("/help")
+
+    @work(exit_on_error=False, group="command")
+    async def action_palette(self) -> None:
+        """Any command, by name."""
+        from app import commands
+        from app.tui.widgets.cells import Span
+        from app.tui.widgets.picker import Entry, Picker
+
+        entries = [
+            Entry(one.name, one.name, one.help, (Span(one.key, "muted"),) if one.key else ())
+            for one in commands.available(self.face)
+        ]
+        name = await self.push_screen_wait(Picker(self, "commands", entries))
+        command = commands.find(self.face, name) if name else None
+        if command is None:
+            return
+        if self._takes_argument(command.name):
+            self.draft.put(f"/{command.name} ")
+            self.draft.focus()
+            return
+        await self.ready()
+        await commands.run(self.face, command)
+
+    async def show_screen(self, name: str) -> bool:
+        """Open the screen for a purpose; False where there is none, and the command answers by itself."""
+        from app.tui.doors import open_screen
+
+        return await open_screen(self, name)
+
+    # ---- the side pane ---------------------------------------------------------------------
+
+    def action_chats(self) -> None:
+        """Open or close the side pane."""
+        self.side_wanted = not self.side_open
+        self.place(self.size.width, self.size.height)
+        if self.side_open:
+            self.open_side()
+        else:
+            self.draft.focus()
+
+    def open_side(self) -> None:
+        """Open the side pane and give it the keys."""
+
+    def refresh_side(self) -> None:
+        """Tell the side pane what changed."""
+
+    # ---- modes and looks -------------------------------------------------------------------
+
+    @work(exclusive=True, exit_on_error=False, group="mode")
+    async def action_cycle_approval(self) -> None:
+        """What runs without asking: ask, read, all, plan."""
+        await self.ready()
+        mode = self.chat.facts.approve
+        wanted = MODES[(MODES.index(mode) + 1) % len(MODES)] if mode in MODES else MODES[0]
+        async with self.telling():
+            await self.chat.manager.configure(await self.chat.ensure(), approve=wanted)
+            self.say(_MODE_WORDS[wanted])
+
+    def use_theme(self, name: str) -> None:
+        """Draw with another theme from now on. ThemeError where there is none or it is broken."""
+        theme = read(name)
+        self.redraw_with(palette_of(theme, self.palette.depth, dark_ground=self.palette.dark))
+        self.show_chat()
+
+    def action_mouse(self) -> None:
+        """Leave the mouse to the terminal, for its own selection, or take it back."""
+        driver = self._driver
+        if driver is None:
+            return
+        self.mouse_on = not self.mouse_on
+        if self.mouse_on:
+            driver._enable_mouse_support()  # pyright: ignore # there is no public way
+        else:
+            driver._disable_mouse_support()  # pyright: ignore
+        self.say(
+            "the mouse is ours again" if self.mouse_on else "the mouse is the terminal's; ctrl+o takes it"
+        )
+
+    def copy(self, text: str, what: str) -> None:
+        """Put text on the clipboard, and tell which way it went."""
+        self.copy_to_clipboard(text)
+        self.say(f"{what} sent to the terminal, OSC 52")
+
+    async def read_clipboard(self) -> str | None:
+        """The clipboard's text; None where it cannot be read."""
+        return self.clipboard or None
+
+
+_MODE_WORDS = {
+    "ask": "every call that touches something asks first",
+    "read": "calls that only read run, the rest asks first",
+    "all": "every call runs without asking",
+    "plan": "the model only reads, and plans",
+}
+_OF_TEXTUAL = frozenset({"focus_next", "focus_previous"})

@@ -681,6 +681,11 @@ class Chat:
         self.story.entries.append(note)
         self.page.add(note)
 
+    def add_entry(self, entry: Entry) -> None:
+        """Show something that is not part of the conversation."""
+        self.story.entries.append(entry)
+        self.page.add(entry)
+
     def _fail(self, message: str, remedy: str = "", code: str = "") -> None:
         """The turn failed: what happened, what is safe, what can be done."""
         self._dismiss_error()

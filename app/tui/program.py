@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -272,7 +272,7 @@ class Program(Stage):
         return self.model.name or UNKNOWN
 
     async def load_model(self, source: str | None, options: Mapping[str, Any] | None = None) -> bool:
-        """Load a model for all chats, its progress in the status bar. False where it failed, which was told."""
+        """Load a model for all chats, its progress in the status bar. False where it failed; that is told."""
         from app.sessions.errors import FiresideError
 
         await self.ready()
@@ -305,6 +305,17 @@ class Program(Stage):
         self.model.load = fraction
         self._chat.show_loading(fraction)
         self.refresh_facts()
+
+    @contextlib.asynccontextmanager
+    async def telling(self) -> AsyncGenerator[None]:
+        """Within, what a session refuses is told in the seam."""
+        from app.exits import explain
+        from app.sessions.errors import FiresideError
+
+        try:
+            yield
+        except FiresideError as err:
+            self.say(str(explain(err)), error=True)
 
     # ---- facts -----------------------------------------------------------------------------
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Generator, Iterable
 from typing import ClassVar
 
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Horizontal, Vertical
+from textual.widget import Widget
 
 from app.glyphs import Glyphs
+from app.guard import interrupts_left_to_programs
 from app.terminal import sanitize, title_sequence
 from app.textual_theme import install
 from app.theming import Palette
@@ -33,11 +37,11 @@ class Stage(App[int]):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings()]
     CSS = """
     Screen { background: $background; color: $foreground; layout: vertical; }
-    #frame { height: 1fr; width: 1fr; }
+    #frame { height: 1fr; width: 1fr; layers: base above; }
     #side { display: none; height: 1fr; background: $surface; }
     #side.-open { display: block; }
     #side.-overlay { layer: above; dock: left; }
-    #main { width: 1fr; height: 1fr; }
+    #main { width: 1fr; height: 1fr; layers: base above; }
     #transcript { height: 1fr; width: 1fr; }
     #transcript.-tall { margin-top: 1; }
     #approval, #waiting, #seam { margin-top: 1; }
@@ -86,6 +90,11 @@ class Stage(App[int]):
                 yield self.seam
                 yield self.composer
                 yield self.status
+                yield from self.overlays()
+
+    def overlays(self) -> Iterable[Widget]:
+        """What lies over the main area when it is open."""
+        return ()
 
     # ---- sizes -----------------------------------------------------------------------------
 
@@ -135,6 +144,15 @@ class Stage(App[int]):
     def show_facts(self, facts: Facts) -> None:
         """What the status bar tells."""
         self.status.show(facts, self.grid)
+
+    def show_hints(self) -> None:
+        """Tell in the seam what keys do where they go."""
+
+    @contextlib.contextmanager
+    def lent(self) -> Generator[None]:
+        """Within, the terminal is another program's."""
+        with interrupts_left_to_programs(), self.suspend():
+            yield
 
     def set_terminal_title(self, title: str) -> None:
         """The title of the terminal's window."""

@@ -5,7 +5,7 @@ Enter sends; a paste never does. What is sent leaves as a `Submitted` message, n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -29,6 +29,9 @@ BURST_S = 0.01
 SETTLE_S = 0.04
 
 
+PICKING_KEYS = frozenset({"up", "down", "ctrl+p", "ctrl+n", "tab", "enter", "escape"})
+
+
 class Draft(TextArea):
     """The text area of the composer. Newline: ctrl+j, alt+enter, shift+enter, or enter after a backslash."""
 
@@ -42,6 +45,7 @@ class Draft(TextArea):
         Binding("alt+left,ctrl+left", "cursor_word_left", show=False),
         Binding("alt+right,ctrl+right", "cursor_word_right", show=False),
         Binding("ctrl+underscore", "undo", show=False, id="composer.undo"),
+        Binding("ctrl+d,delete", "delete_or_leave", show=False),
     ]
 
     @dataclass
@@ -49,8 +53,14 @@ class Draft(TextArea):
         """The draft is ready to go."""
 
     @dataclass
-    class Resized(Message):
-        """The draft has another number of rows."""
+    class Left(Message):
+        """Ctrl-D at an empty draft."""
+
+    @dataclass
+    class Picking(Message):
+        """A key for the list that is open."""
+
+        key: str
 
     def __init__(self, history: History) -> None:
         super().__init__(
@@ -67,6 +77,8 @@ class Draft(TextArea):
         self.history_of_messages = history
         self.free_keys: frozenset[str] = frozenset()
         """Printable keys that mean something else while the draft is empty."""
+        self.picking: Callable[[], bool] = lambda: False
+        """Whether a list is open that some keys belong to."""
         self._most_rows = 8
         self._walked_to: str | None = None
         self._burst_from: int | None = None
@@ -112,6 +124,11 @@ class Draft(TextArea):
         return key in self.free_keys and not self.text
 
     async def _on_key(self, event: events.Key) -> None:
+        if event.key in PICKING_KEYS and self.picking():
+            event.prevent_default()
+            event.stop()
+            self.post_message(self.Picking(event.key))
+            return
         if self._enter_waits:
             # More came with it: it was a line end of a paste.
             self._enter_waits = False
@@ -160,6 +177,19 @@ class Draft(TextArea):
     def action_newline(self) -> None:
         """Break the line."""
         self._replace_via_keyboard("\n", *self.selection)
+
+    def action_delete_or_leave(self) -> None:
+        """Delete the character at the caret; in an empty draft the key means leaving."""
+        if self.text:
+            self.action_delete_right()
+        else:
+            self.post_message(self.Left())
+
+    def insert_text(self, text: str) -> None:
+        """Insert at the caret, in place of a selection."""
+        result = self._replace_via_keyboard(text, *self.selection)
+        if result is not None:
+            self.move_cursor(result.end_location)
 
     def action_older_or_up(self) -> None:
         """A row up; from the first row to the message sent before."""
@@ -229,7 +259,6 @@ class Draft(TextArea):
         rows = max(1, min(self._most_rows, self.wrapped_document.height))
         if self.styles.height is None or self.styles.height.value != rows:
             self.styles.height = rows
-            self.post_message(self.Resized())
 
     def _on_resize(self) -> None:
         super()._on_resize()

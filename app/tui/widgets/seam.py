@@ -20,6 +20,10 @@ DASHES = 3
 LEAST_TITLE = 8
 
 
+Hint = tuple[str, str]
+"""A key, and what it does here."""
+
+
 @dataclass(frozen=True)
 class News:
     """Something to tell once. An error stays until a key is pressed."""
@@ -29,8 +33,7 @@ class News:
     mark: str = ""
     """A glyph before the text, in `role`."""
     role: str = "success"
-    hint: tuple[str, str] | None = None
-    """A key, and what it does with this."""
+    hints: Sequence[Hint] = ()
 
 
 def seam_row(title: str, right: Sequence[Span], width: int, glyphs: Glyphs) -> list[Span]:
@@ -62,7 +65,7 @@ class Seam(Static):
         self._grid = grid_of(80)
         self._title = ""
         self._new_lines = 0
-        self._hint: tuple[str, str] | None = None
+        self._hints: Sequence[Hint] = ()
         self._news: News | None = None
         self._timer: Timer | None = None
         self.spans: list[Span] = []
@@ -86,10 +89,10 @@ class Seam(Static):
             self._new_lines = count
             self._draw()
 
-    def set_hint(self, hint: tuple[str, str] | None) -> None:
-        """A key, and what it does here."""
-        if hint != self._hint:
-            self._hint = hint
+    def set_hints(self, hints: Sequence[Hint]) -> None:
+        """Keys, and what they do where the prompt is."""
+        if tuple(hints) != self._hints:
+            self._hints = tuple(hints)
             self._draw()
 
     def say(self, news: News) -> None:
@@ -129,12 +132,15 @@ class Seam(Static):
         if news is not None:
             spans: list[Span] = [(f"{news.mark} ", f"${news.role}")] if news.mark else []
             spans.append((_line(news.text), "$muted"))
-            if news.hint is not None:
-                spans += [("   ", ""), (news.hint[0], "bold"), (f" {news.hint[1]}", "$muted")]
-            return spans
-        if self._hint is not None:
-            return [(self._hint[0], "bold"), (f" {self._hint[1]}", "$muted")]
-        return []
+            return [*spans, *(("   ", "") for _ in news.hints[:1]), *self._hinted(news.hints)]
+        return self._hinted(self._hints)
+
+    def _hinted(self, hints: Sequence[Hint]) -> list[Span]:
+        spans: list[Span] = []
+        for key, word in hints:
+            spans += [("  ", "")] if spans else []
+            spans += [(self._glyphs.key(key), "bold"), (f" {word}", "$muted")]
+        return spans
 
     def _draw(self) -> None:
         grid = self._grid

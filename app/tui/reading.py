@@ -1,0 +1,198 @@
+"""Reading: scrolling, the block cursor, variants, folding, and copying what is on the page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from textual import events, work
+from textual.actions import SkipAction
+
+from app.sessions.items import Item, Message
+from app.tui.transcript.entry import Entry
+from app.tui.transcript.view import Transcript
+from app.tui.widgets.seam import News
+from app.tui.writing import Writing
+
+
+class Reading(Writing):
+    """The program with its transcript."""
+
+    # ---- scrolling -------------------------------------------------------------------------
+
+    def action_page(self, direction: int) -> None:
+        """A page up or down, wherever keys go."""
+        if direction < 0:
+            self.transcript.action_page_up()
+            if self.transcript.scroll_offset.y == 0:
+                self.load_older()
+        else:
+            self.transcript.action_page_down()
+
+    def action_newest(self) -> None:
+        """To the newest line."""
+        self.transcript.to_end()
+
+    def action_oldest(self) -> None:
+        """To the first line there is."""
+        self.transcript.scroll_home(animate=False)
+        self.load_older()
+
+    @work(exclusive=True, exit_on_error=False, group="older")
+    async def load_older(self) -> None:
+        """Put older messages above, where the store has some."""
+        await self.chat.load_older()
+
+    def on_transcript_new_below(self, event: Transcript.NewBelow) -> None:
+        """Text came below what is seen."""
+        self.seam.set_new_lines(event.rows)
+
+    def on_mouse_scroll_up(self) -> None:
+        """At the top there may be more."""
+        if self.transcript.scroll_offset.y == 0 and self.chat.has_older:
+            self.load_older()
+
+    # ---- the block cursor ------------------------------------------------------------------
+
+    def action_block(self, step: int) -> None:
+        """The block cursor; going up, its first stop is the queue."""
+        if self.waiting.has_focus:
+            self.waiting.move(step)
+            return
+        if step < 0:
+            if self.waiting.messages and not self.transcript.has_focus:
+                self.waiting.focus()
+                return
+            if self.transcript.cursor_up() is not None:
+                self.transcript.focus()
+        elif self.transcript.cursor_down() is None:
+            self.draft.focus()
+
+    def on_waiting_list_leave(self, event: Any) -> None:
+        """The cursor leaves the queue."""
+        if event.up and self.transcript.cursor_up() is not None:
+            self.transcript.focus()
+        else:
+            self.draft.focus()
+
+    def on_transcript_cursor_moved(self, event: Transcript.CursorMoved) -> None:
+        """Its keys are told in the seam."""
+        self.show_hints()
+
+    def block_key(self, event: events.Key, entry: Entry) -> bool:
+        """A key at a block; whether it means something."""
+        match event.key:
+            case "c":
+                self.copy(self.transcript.copy_source(entry), "the block")
+            case "C" | "upper_c":
+                self._copy_code(entry)
+            case "o":
+                self._open_link(entry)
+            case "enter" | "space":
+                self.transcript.toggle(entry)
+            case "e" | "f" | "r":
+                self._item_key(event.key, self.chat.item_of(entry))
+            case _:
+                return False
+        return True
+
+    def _item_key(self, key: str, item: Item | None) -> None:
+        if key == "e":
+            self._edit_block(item)
+        elif item is None:
+            self.say("this is not part of the conversation")
+        elif key == "f":
+            self.fork_from(item)
+        elif item.response_id is not None:
+            self.retry(item.response_id)
+
+    def _copy_code(self, entry: Entry) -> None:
+        code = self.transcript.copy_code(entry)
+        if code is None:
+            self.say("no code in this block")
+        else:
+            self.copy(code, "its code")
+
+    def _edit_block(self, item: Item | None) -> None:
+        if not isinstance(item, Message) or item.role != "user":
+            self.say("only your own messages are edited; r writes a reply again")
+            return
+        texts = [str(block.get("text", "")) for block in item.content if block.get("type") == "input_text"]
+        self.transcript.cursor_clear()
+        self.begin_edit("message", item.id, "".join(texts))
+
+    def _open_link(self, entry: Entry) -> None:
+        links = self.transcript.links(entry)
+        if not links:
+            self.say("no link in this block")
+            return
+        self.open_url(links[0])
+        self.say(f"opened {links[0]}")
+
+    def on_transcript_link_chosen(self, event: Transcript.LinkChosen) -> None:
+        """A click tells where a link leads; with ctrl it opens."""
+        if event.url is None:
+            self.say(f"not a web address: {event.target}")
+        elif event.meant:
+            self.open_url(event.url)
+        else:
+            self.seam.say(News(event.url, hints=(("ctrl+click", "opens"),)))
+
+    @work(exit_on_error=False, group="fork")
+    async def fork_from(self, item: Item) -> None:
+        """Go on in a copy of the chat that ends here; a message of one's own is the draft there."""
+        chat, text = self.chat, ""
+        response_id = item.response_id
+        if chat.id is None:
+            return
+        if isinstance(item, Message) and item.role == "user":
+            text, response_id = item.text, _response_before(chat.story.items, item)
+        async with self.telling():
+            made = await chat.manager.fork(chat.id, up_to_response_id=response_id)
+            if isinstance(item, Message) and item.role == "user" and response_id is None:
+                await chat.manager.rewind(made, None)
+            await self.open_chat(made)
+            if text:
+                self.draft.put(text)
+            self.draft.focus()
+            self.say("a copy of the chat; the other one is as it was")
+
+    # ---- replies ---------------------------------------------------------------------------
+
+    def action_retry(self) -> None:
+        """Another variant of the last reply."""
+        self.retry(None)
+
+    @work(exit_on_error=False, group="reply")
+    async def retry(self, response_id: str | None) -> None:
+        """Answer again."""
+        async with self.telling():
+            self.transcript.to_end()
+            await self.chat.retry(response_id)
+
+    @work(exit_on_error=False, group="reply")
+    async def action_variant(self, step: int) -> None:
+        """The variant before or after."""
+        if self.chat.empty:
+            raise SkipAction
+        async with self.telling():
+            if await self.chat.variant(step) is None:
+                self.say("there is one variant; ctrl+r writes another")
+
+    def action_fold_thoughts(self) -> None:
+        """Fold or open all thoughts."""
+        self.transcript.fold_all_thoughts()
+
+    # ---- copying ---------------------------------------------------------------------------
+
+    def copy(self, text: str, what: str) -> None:
+        """Put text on the clipboard, and tell which way it went."""
+        raise NotImplementedError
+
+
+def _response_before(items: dict[str, Item], item: Item) -> str | None:
+    found: str | None = None
+    for other in items.values():
+        if other.id == item.id:
+            return found
+        found = other.response_id or found
+    return None

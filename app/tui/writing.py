@@ -1,0 +1,330 @@
+"""Writing: what enter, completion, the editor and the queue do with the draft."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from textual import work
+from textual.widget import Widget
+from textual.widgets import TextArea
+
+from app.tui.grid import Grid
+from app.tui.program import Program
+from app.tui.sending import mention, shell_block, wish_of
+from app.tui.transcript.tool_entry import ToolCall
+from app.tui.widgets.completion import CompletionList, Offer
+from app.tui.widgets.composer import Draft
+from app.tui.widgets.fuzzy import ranked
+from app.tui.widgets.paste import Folds
+from app.tui.widgets.waiting import WaitingList
+
+if TYPE_CHECKING:
+    from app.tui.face import TuiFace
+
+MOST_OFFERS = 50
+_MENTION = re.compile(r'(?<!\S)@("?)([^\s"]*)$')
+_COMMAND = re.compile(r"^/[^\n]*$")
+
+
+@dataclass
+class Editing:
+    """What the draft is going to replace, and the draft it took the place of."""
+
+    kind: Literal["message", "queued"]
+    item_id: str
+    draft: str
+    folds: Folds
+
+
+class Writing(Program):
+    """The program with its composer."""
+
+    def __init__(self, *args: Any, **fields: Any) -> None:
+        super().__init__(*args, **fields)
+        self.completion = CompletionList(self.glyphs)
+        self.editing: Editing | None = None
+        self._files: list[str] | None = None
+        self._face: TuiFace | None = None
+        self._done_for = ""
+
+    def overlays(self) -> Iterable[Widget]:
+        """The list of completions."""
+        yield self.completion
+
+    def on_mount(self) -> None:
+        """The list takes some keys while it is open."""
+        self.draft.picking = lambda: self.completion.opened
+
+    def placed(self, grid: Grid) -> None:
+        """Another size."""
+        super().placed(grid)
+        self._place_completion()
+
+    def _place_completion(self) -> None:
+        rows = self.size.height - self.seam.region.y if self.seam.region else 3
+        self.completion.place(self.grid, rows)
+
+    @property
+    def face(self) -> TuiFace:
+        """This program as commands see it."""
+        if self._face is None:
+            from app.tui.face import TuiFace
+
+            self._face = TuiFace(self)  # pyright: ignore[reportArgumentType] # there is one class of programs
+        return self._face
+
+    # ---- sending ---------------------------------------------------------------------------
+
+    def on_draft_sent(self, event: Draft.Sent) -> None:
+        """Enter: a message, a command, a shell line, or the end of an edit."""
+        event.stop()
+        draft, whole = self.draft.text, self.draft.whole
+        if self.editing is not None:
+            if draft.strip():
+                self._end_edit(draft, self.editing)
+            return
+        wish = wish_of(draft)
+        if wish.kind == "nothing":
+            return
+        self.draft.history_of_messages.add(whole, keep=not self.chat.private)
+        self.draft.put("")
+        match wish.kind:
+            case "command":
+                self.run_command(wish.text)
+            case "shell":
+                self.run_shell(wish.text)
+            case _:
+                self._post(draft)
+
+    @work(exit_on_error=False, group="send")
+    async def _post(self, draft: str) -> None:
+        from app.exits import explain
+
+        self.transcript.to_end()
+        folds = self.draft.folds
+        try:
+            await self.post(draft)
+        except Exception as err:
+            # Nothing was sent: it goes on as the draft, or is found in the history.
+            if not self.draft.text:
+                self.draft.put(draft)
+            self.say(str(explain(err)), error=True)
+            return
+        if folds is self.draft.folds and not self.draft.text:
+            folds.clear()
+        self.save_draft_soon()
+
+    @work(exit_on_error=False, group="command")
+    async def run_command(self, line: str) -> None:
+        """Run a slash command; what goes wrong is told in the seam."""
+        from app import commands
+
+        await self.ready()
+        await commands.run_line(self.face, line)
+
+    @work(exit_on_error=False, group="shell")
+    async def run_shell(self, line: str) -> None:
+        """Run the person's own shell line; its output goes with the next message."""
+        from app.tui.shell_line import run_line
+        from app.tui.story import lines_of
+
+        shown = ToolCall("!", line, state="running")
+        chat = self.chat
+        chat.add_entry(shown)
+        try:
+            result = await run_line(line, self.folder, lambda text: chat.page.append_text(shown, text))
+        except OSError as err:
+            shown.end("failed", err.strerror or str(err))
+            chat.page.changed(shown)
+            return
+        facts = lines_of(result.output) or "no output"
+        if result.code:
+            shown.end("failed", f"exit {result.code}, {facts}", fold=False)
+        else:
+            shown.end("done", facts, fold=False)
+        chat.page.changed(shown)
+        self.attach(shell_block(line, result.output))
+        self.say("its output goes with the next message")
+
+    # ---- editing ---------------------------------------------------------------------------
+
+    def begin_edit(self, kind: Literal["message", "queued"], item_id: str, text: str) -> None:
+        """Put an earlier message into the composer; what was there comes back afterwards."""
+        kept = self.editing
+        draft, folds = (kept.draft, kept.folds) if kept else (self.draft.text, self.draft.folds)
+        self.editing = Editing(kind, item_id, draft, folds)
+        self.draft.folds = Folds()
+        self.draft.put(text)
+        self.draft.focus()
+        self.show_hints()
+
+    def leave_edit(self) -> None:
+        """Leave the message as it was."""
+        if self.editing is None:
+            return
+        kept, self.editing = self.editing, None
+        self.draft.folds = kept.folds
+        self.draft.put(kept.draft)
+        self.show_hints()
+
+    @work(exit_on_error=False, group="send")
+    async def _end_edit(self, draft: str, editing: Editing) -> None:
+        from app.exits import explain
+
+        try:
+            if editing.kind == "queued":
+                await self.chat.manager.queue_edit(editing.item_id, self.draft.folds.unfold(draft))
+            else:
+                await self.repost(editing.item_id, draft)
+        except Exception as err:
+            self.say(str(explain(err)), error=True)
+            return
+        if self.editing is editing:
+            self.leave_edit()
+
+    def on_waiting_list_edit(self, event: WaitingList.Edit) -> None:
+        """A waiting message is to be changed."""
+        self.begin_edit("queued", event.item_id, event.text)
+
+    @work(exit_on_error=False, group="send")
+    async def _remove(self, item_id: str) -> None:
+        from app.exits import explain
+
+        try:
+            await self.chat.manager.queue_remove(item_id)
+        except Exception as err:
+            self.say(str(explain(err)), error=True)
+
+    def on_waiting_list_remove(self, event: WaitingList.Remove) -> None:
+        """A waiting message is taken back; its text stays in the history."""
+        text = next((text for item_id, text in self.chat.facts.waiting if item_id == event.item_id), "")
+        self.draft.history_of_messages.add(text, keep=False)
+        self._remove(event.item_id)
+
+    def action_editor(self) -> None:
+        """Write on in the person's own editor."""
+        text = self.in_editor(self.draft.whole)
+        if text is not None:
+            self.draft.folds.clear()
+            self.draft.put(text)
+
+    def in_editor(self, text: str) -> str | None:
+        """`text` as the person left it; None where the editor cannot be used, which is told."""
+        from app.tui.editor import EditorError, edit
+
+        try:
+            return edit(text, self.lent, private=self.chat.private)
+        except EditorError as err:
+            self.say(str(err), error=True)
+            return None
+        finally:
+            self.refresh(layout=True)
+
+    # ---- completion ------------------------------------------------------------------------
+
+    def on_text_area_changed(self, event: TextArea.Changed) -> None:
+        """The draft is another one."""
+        if event.text_area is not self.draft:
+            return
+        self.draft_changed()
+        self.save_draft_soon()
+        self._complete()
+
+    def draft_changed(self) -> None:
+        """Something was written or removed."""
+        self.approval.set_drafting(bool(self.draft.text))
+
+    def _complete(self) -> None:
+        text, caret = self.draft.text, self.draft.caret
+        before = text[:caret]
+        if before == self._done_for:
+            return
+        self._done_for = ""
+        if _COMMAND.match(before) and not before.startswith("//") and "\n" not in text:
+            self._offer_commands(before)
+        elif found := _MENTION.search(before):
+            self._offer_files(found[2], (found.start(), caret))
+        else:
+            self.completion.show((), (0, 0))
+
+    @work(exclusive=True, exit_on_error=False, group="completion")
+    async def _offer_commands(self, line: str) -> None:
+        from app import commands
+
+        if self._manager is None:
+            return
+        found = await commands.complete(self.face, line)
+        _, space, rest = line.partition(" ")
+        start = len(line) - len(rest) if space else 1
+        offers = [
+            Offer(one.text, one.text if space else f"/{one.text}", one.detail) for one in found[:MOST_OFFERS]
+        ]
+        self._place_completion()
+        if self.draft.text[: self.draft.caret] == line:
+            done = len(offers) == 1 and offers[0].text == line[start:]
+            self.completion.show(() if done else offers, (start, len(line)))
+
+    @work(exclusive=True, exit_on_error=False, group="completion")
+    async def _offer_files(self, typed: str, span: tuple[int, int]) -> None:
+        from app.tui.files import project_files
+        from app.tui.start import in_thread
+
+        if self._files is None or not typed:
+            self._files = await in_thread(project_files, self.folder)
+        files = self._files or []
+        offers = [Offer(mention(path) + " ", path) for path, _ in ranked(typed, files, str)[:MOST_OFFERS]]
+        self._place_completion()
+        if self.draft.caret == span[1]:
+            self.completion.show(offers, span)
+
+    def take_offer(self) -> bool:
+        """Put the selected offer into the draft; False where there is none."""
+        offer = self.completion.chosen
+        if offer is None:
+            return False
+        start, end = self.completion.span
+        self.completion.show((), (0, 0))
+        self._done_for = self.draft.text[:start] + offer.text
+        self.draft.replace_range(start, end, offer.text)
+        return True
+
+    def on_draft_picking(self, event: Draft.Picking) -> None:
+        """A key went to the open list."""
+        event.stop()
+        match event.key:
+            case "up" | "ctrl+p":
+                self.completion.move(-1)
+            case "down" | "ctrl+n":
+                self.completion.move(1)
+            case "escape":
+                self._done_for = self.draft.text[: self.draft.caret]
+                self.completion.show((), (0, 0))
+            case "enter":
+                self._enter_on_list()
+            case _:
+                self.take_offer()
+
+    def _enter_on_list(self) -> None:
+        """Enter takes the offer; a command that is whole runs at once."""
+        offer, draft = self.completion.chosen, self.draft.text
+        is_name = draft.startswith("/") and " " not in draft
+        if is_name and offer is not None:
+            whole = draft[1:] == offer.text
+            self.take_offer()
+            if whole or not self._takes_argument(offer.text):
+                self.draft.action_send()
+            else:
+                self.draft.insert_text(" ")
+            return
+        self.take_offer()
+        if draft.startswith("/"):
+            self.draft.action_send()
+
+    def _takes_argument(self, name: str) -> bool:
+        from app import commands
+
+        command = commands.find(self.face, name)
+        return command is not None and " " in command.usage and "[" not in command.usage
