@@ -42,13 +42,13 @@ class Cleaner:
 
     def source_offset(self, offset: int) -> int:
         """Where the character at `offset` of the cleaned text stands in the source."""
-        if len(self._at) == 1:
+        if not self._shift[-1]:
             return offset
         return offset + self._shift[bisect_right(self._at, offset) - 1]
 
     def pieces(self, text: str, offset: int) -> list[tuple[str, int]]:
         """`text`, cleaned and starting at `offset`, as pieces that run parallel to the source."""
-        if len(self._at) == 1:
+        if not self._shift[-1]:
             return [(text, offset)]
         first = bisect_right(self._at, offset)
         last = bisect_right(self._at, offset + len(text) - 1)

@@ -18,12 +18,8 @@ _DIFFS = ("diff", "patch", "udiff")
 class CodeLayout(Layout):
     highlighter: Highlighter = field(default_factory=lambda: Highlighter(""))
     language: str = ""
-    version: int = 0
-    """Of the highlighter, that the rows show."""
     done: int = 0
-    """Lines that are laid out for good."""
-    styled: int = 0
-    """How many of them had their styles by then."""
+    """Lines that are laid out for good, but for their colours."""
     ends: list[int] = field(default_factory=list[int])
     """Number of rows before each line, and after the last done one."""
 
@@ -31,32 +27,24 @@ class CodeLayout(Layout):
 def lay_code(leaf: Leaf, page: Page) -> int:
     """Bring the rows of a fence or of indented code up to date; the first changed row."""
     layout, fresh = _layout(leaf, page)
-    highlighter = layout.highlighter
-    complete = len(leaf.lines) if leaf.closed and leaf.kind == "fence" else max(0, len(leaf.lines) - 1)
+    complete = _complete(leaf)
     if not page.mode.plain:
         if leaf.closed:
-            highlighter.close(leaf.lines)
+            layout.highlighter.close(leaf.lines)
         else:
-            highlighter.follow(leaf.lines, complete)
+            layout.highlighter.follow(leaf.lines, complete)
     done = min(layout.done, complete)
-    if layout.version != highlighter.version:
-        done = min(done, highlighter.changed_from)
-        layout.version = highlighter.version
-    if layout.styled < len(highlighter.styled):
-        done = min(done, layout.styled)
     keep = layout.ends[done]
     before = layout.rows[keep:]
     del layout.rows[keep:], layout.ends[done + 1 :]
+    recoloured = _recolour(leaf, page, layout, done)
     _add_lines(leaf, page, layout, done, complete)
     layout.done = complete
-    layout.styled = min(len(highlighter.styled), complete)
-    if fresh:
-        return 0
     new = layout.rows[keep:]
     same = 0
     while same < min(len(before), len(new)) and before[same] == new[same]:
         same += 1
-    return keep + same
+    return 0 if fresh else min(recoloured, keep + same)
 
 
 def advance_code(leaf: Leaf, deadline: float) -> tuple[bool, bool]:
@@ -64,9 +52,27 @@ def advance_code(leaf: Leaf, deadline: float) -> tuple[bool, bool]:
     layout = leaf.laid
     if not isinstance(layout, CodeLayout) or layout.mode.plain:
         return False, False
-    complete = len(leaf.lines) if leaf.closed else max(0, len(leaf.lines) - 1)
-    more = layout.highlighter.advance(leaf.lines, complete, leaf.closed, deadline)
-    return layout.version != layout.highlighter.version, more
+    more = layout.highlighter.advance(leaf.lines, _complete(leaf), leaf.closed, deadline)
+    return layout.highlighter.is_stale, more
+
+
+def _complete(leaf: Leaf) -> int:
+    """How many lines of a block cannot grow any more."""
+    return len(leaf.lines) if leaf.closed and leaf.kind == "fence" else max(0, len(leaf.lines) - 1)
+
+
+def _recolour(leaf: Leaf, page: Page, layout: CodeLayout, done: int) -> int:
+    """Make the rows anew of lines before `done` whose styles changed; the first such row."""
+    first, last = layout.highlighter.take_changes()
+    last = min(last, done)
+    if first >= last:
+        return len(layout.rows) + len(leaf.lines)
+    rows: list[Row] = []
+    painter = _LinePainter(leaf, page, layout)
+    for number in range(first, last):
+        rows += painter.rows(number, coloured=True, opens=number == 0 and not layout.ends[0])
+    layout.rows[layout.ends[first] : layout.ends[last]] = rows
+    return layout.ends[first]
 
 
 def _layout(leaf: Leaf, page: Page) -> tuple[CodeLayout, bool]:
@@ -80,7 +86,6 @@ def _layout(leaf: Leaf, page: Page) -> tuple[CodeLayout, bool]:
         layout.highlighter = before.highlighter
     else:
         layout.highlighter = Highlighter(language)
-    layout.version = layout.highlighter.version
     _add_heading(leaf, page, layout)
     layout.ends = [len(layout.rows)]
     leaf.laid = layout
@@ -107,63 +112,65 @@ def _add_heading(leaf: Leaf, page: Page, layout: CodeLayout) -> None:
 
 
 def _add_lines(leaf: Leaf, page: Page, layout: CodeLayout, start: int, complete: int) -> None:
-    cont = clip_prefix(leaf.cont, page.width)
-    inset = "  " if page.mode.plain and page.width - len(cont) > 12 else ""
-    head = prefix_runs(cont + inset, page.mode)
-    width = max(1, page.width - len(cont) - len(inset))
-    styled = layout.highlighter.styled
+    painter = _LinePainter(leaf, page, layout)
     for number in range(start, len(leaf.lines)):
-        text = leaf.lines[number]
-        if number < len(styled) and (number < complete or leaf.closed):
-            line = styled[number]
-        else:
-            line = [(text, "code")] if text else []
-        if not layout.rows:
-            front = prefix_runs(clip_prefix(leaf.first, page.width) + inset, page.mode)
-        else:
-            front = head
-        offset = leaf.line_offsets[number]
-        layout.rows += _line_rows(line, text, offset, (front, head), page, width, layout.language, len(cont))
+        coloured = number < complete or leaf.closed
+        layout.rows += painter.rows(number, coloured=coloured, opens=not layout.rows)
         if number < complete:
             layout.ends.append(len(layout.rows))
+    cont = clip_prefix(leaf.cont, page.width)
     if not leaf.lines and not layout.rows:
-        offset = page.cleaner.source_offset(leaf.offset)
         front = prefix_runs(clip_prefix(leaf.first, page.width), page.mode)
-        layout.rows.append(Row(front, offset, "code", len(cont)))
+        layout.rows.append(Row(front, page.cleaner.source_offset(leaf.offset), "code", len(cont)))
     if page.mode.plain:
-        last = layout.rows[-1].offset
-        rule = Run(page.rule(min(3, width)), "faint")
-        layout.rows.append(Row((*prefix_runs(cont, page.mode), rule), last, "page", len(cont)))
+        rule = Run(page.rule(min(3, page.width - len(cont))), "faint")
+        layout.rows.append(
+            Row((*prefix_runs(cont, page.mode), rule), layout.rows[-1].offset, "page", len(cont))
+        )
 
 
-def _line_rows(
-    line: Line,
-    text: str,
-    offset: int,
-    heads: tuple[tuple[Run, ...], tuple[Run, ...]],
-    page: Page,
-    width: int,
-    language: str,
-    indent: int,
-) -> list[Row]:
-    """Rows of one line; `heads` are the prefixes of the first row and of the others."""
-    ground: Ground = "page" if page.mode.plain else "code"
-    if language in _DIFFS:
-        ground, line = _diff_line(text, ground)
-    runs = _runs(line, offset, page)
-    start_offset = page.cleaner.source_offset(offset)
-    joined = "".join([run.text for run in runs])
-    found = breaks(joined, width, at_blanks=False)
-    if len(found) == 1:
-        return [Row((*heads[0], *runs), start_offset, ground, indent)]
-    starts = run_starts(runs)
-    rows: list[Row] = []
-    for number, (start, end) in enumerate(found):
-        part = slice_runs(runs, starts, start, end)
-        start_offset = max(start_offset, part[0].offset)
-        wraps = number < len(found) - 1
-        rows.append(Row((*heads[number > 0], *part), start_offset, ground, indent, wraps))
-    return rows
+class _LinePainter:
+    """Makes the rows of one line."""
+
+    def __init__(self, leaf: Leaf, page: Page, layout: CodeLayout) -> None:
+        cont = clip_prefix(leaf.cont, page.width)
+        inset = "  " if page.mode.plain and page.width - len(cont) > 12 else ""
+        self._leaf = leaf
+        self._page = page
+        self._styled = layout.highlighter.styled
+        self._is_diff = layout.language in _DIFFS
+        self._indent = len(cont)
+        self._width = max(1, page.width - len(cont) - len(inset))
+        self._first = prefix_runs(clip_prefix(leaf.first, page.width) + inset, page.mode)
+        self._cont = prefix_runs(cont + inset, page.mode)
+
+    def rows(self, number: int, *, coloured: bool, opens: bool) -> list[Row]:
+        """Rows of line `number`; `opens` where they are the first of the leaf."""
+        text = self._leaf.lines[number]
+        source_offset = self._page.cleaner.source_offset
+        offset = self._leaf.line_offsets[number]
+        ground: Ground = "page" if self._page.mode.plain else "code"
+        if self._is_diff:
+            ground, line = _diff_line(text, ground)
+        elif coloured and number < len(self._styled):
+            line = self._styled[number]
+        else:
+            line = [(text, "code")] if text else []
+        runs = _runs(line, offset, self._page)
+        head = self._first if opens else self._cont
+        at = source_offset(offset)
+        joined = "".join([run.text for run in runs])
+        found = breaks(joined, self._width, at_blanks=False)
+        if len(found) == 1:
+            return [Row((*head, *runs), at, ground, self._indent)]
+        starts = run_starts(runs)
+        rows: list[Row] = []
+        for start, end in found:
+            part = slice_runs(runs, starts, start, end)
+            at = max(at, part[0].offset)
+            rows.append(Row((*head, *part), at, ground, self._indent, end < len(joined)))
+            head = self._cont
+        return rows
 
 
 def _runs(line: Line, offset: int, page: Page) -> list[Run]:

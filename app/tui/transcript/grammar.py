@@ -1,6 +1,6 @@
 """The one grammar: CommonMark with tables, strike-through and formulas, read by markdown-it.
 
-Numbered footnotes, smart quotes and automatic links are left out: they look back at finished text.
+Footnotes with numbers and smart quotes are left out: they look back at finished text.
 """
 
 from __future__ import annotations

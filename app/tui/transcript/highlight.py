@@ -16,11 +16,10 @@ from typing import Any, cast
 Line = list[tuple[str, str]]
 """Pieces of one line of code with their styles."""
 
-LINES_AT_ONCE = 60
-"""Lines of an open block that one layout colours; the rest waits for `advance`."""
+_LINES_AT_ONCE = 60
+"""Lines of an open block that are coloured without asking for time; more wait for `advance`."""
 _WHOLE_AT_ONCE = 2_000
 """Characters of a closed block that are lexed without asking for time."""
-_TOKENS_BETWEEN_LOOKS = 32
 _MAX_LINE = 4_000
 _MAX_CODE = 400_000
 
@@ -59,86 +58,95 @@ class Highlighter:
     def __init__(self, language: str) -> None:
         self.styled: list[Line] = []
         """Lines whose styles are known, from the first."""
-        self.version = 0
-        """Grows with every change of `styled` but growth at its end by `follow`."""
-        self.changed_from = 0
-        """The first line the latest version changed."""
         self._lexer = _lexer(language)
+        self._changed: tuple[int, int] | None = None
         self._stack = ["root"]
-        self._exact_lines = -1
+        self._followed = 0
+        """Lines that the stack of states has seen."""
+        self._exact = -1
+        """How many lines the block had when it was lexed as a whole."""
         self._whole: Iterator[Line] | None = None
-        self._whole_lines: list[Line] = []
+        self._whole_size = 0
+        self._whole_done = 0
 
-    def follow(self, lines: list[str], count: int, limit: int = LINES_AT_ONCE) -> None:
-        """Style up to `limit` more of the first `count` lines, which are complete, of an open block."""
-        start = len(self.styled)
-        end = min(count, start + limit)
+    @property
+    def is_stale(self) -> bool:
+        """True if lines changed that nobody took."""
+        return self._changed is not None
+
+    def take_changes(self) -> tuple[int, int]:
+        """The range of lines whose styles changed since the last call."""
+        changed, self._changed = self._changed or (0, 0), None
+        return changed
+
+    def follow(self, lines: list[str], complete: int) -> None:
+        """Style what is new of the first `complete` lines of an open block, unless it is much."""
+        if complete - self._followed <= _LINES_AT_ONCE:
+            self._follow(lines, complete)
+
+    def _follow(self, lines: list[str], end: int) -> None:
+        start = self._followed
         if self._lexer is None or start >= end or not _can_follow(self._lexer):
             return
-        if any(len(line) > _MAX_LINE for line in lines[start:end]):
+        if max(map(len, lines[start:end])) > _MAX_LINE:
             self._lexer = None
             return
         text = "\n".join(lines[start:end]) + "\n"
-        self.styled += _split(_follow(self._lexer, text, self._stack), end - start)
+        found = list(_lines(_follow(self._lexer, text, self._stack)))
+        for number in range(start, end):
+            self._set(number, found[number - start] if number - start < len(found) else [])
+        self._followed = end
 
     def close(self, lines: list[str]) -> None:
         """The block is complete: a short one is lexed at once."""
-        if self._exact_lines != len(lines) and sum(map(len, lines)) <= _WHOLE_AT_ONCE:
-            self._finish(lines, None)
+        if self._exact != len(lines) and sum(map(len, lines)) <= _WHOLE_AT_ONCE:
+            self._lex_whole(lines, None)
 
-    def advance(self, lines: list[str], count: int, closed: bool, deadline: float) -> bool:
+    def advance(self, lines: list[str], complete: int, closed: bool, deadline: float) -> bool:
         """Style more until `deadline` (of `perf_counter`); True while more is to be done."""
         if self._lexer is None:
             return False
         if closed:
-            return self._exact_lines != len(lines) and not self._finish(lines, deadline)
-        while _can_follow(self._lexer) and len(self.styled) < count:
-            start = len(self.styled)
-            self.follow(lines, count, 8)
-            if len(self.styled) == start:
+            return self._exact != len(lines) and not self._lex_whole(lines, deadline)
+        while (start := self._followed) < complete:
+            self._follow(lines, min(complete, start + 8))
+            if self._followed == start:
                 return False
-            self.version += 1
-            self.changed_from = start
             if perf_counter() >= deadline:
-                return True
+                return self._followed < complete
         return False
 
-    def _finish(self, lines: list[str], deadline: float | None) -> bool:
+    def _lex_whole(self, lines: list[str], deadline: float | None) -> bool:
         """Lex the whole block until `deadline`; True when it is done."""
-        if self._lexer is None or not lines:
+        if not lines or self._lexer is None:
             return True
-        if sum(map(len, lines)) > _MAX_CODE or max(map(len, lines)) > _MAX_LINE:
-            self._lexer = None
-            return True
-        if self._whole is None:
-            self._whole_lines = []
+        if self._whole is None or self._whole_size != len(lines):
+            if sum(map(len, lines)) > _MAX_CODE or max(map(len, lines)) > _MAX_LINE:
+                self._lexer = None
+                return True
             text = "\n".join(lines) + "\n"
             tokens = ((_style(kind), value) for _, kind, value in self._lexer.get_tokens_unprocessed(text))
-            self._whole = _lines(tokens)
-        for number, line in enumerate(self._whole, 1):
-            self._whole_lines.append(line)
-            late = deadline is not None and number % 4 == 0 and perf_counter() >= deadline
-            if late and len(self._whole_lines) < len(lines):
+            self._whole, self._whole_size, self._whole_done = _lines(tokens), len(lines), 0
+        for line in self._whole:
+            if self._whole_done == len(lines):
+                break
+            self._set(self._whole_done, line)
+            self._whole_done += 1
+            if deadline is not None and self._whole_done % 4 == 0 and perf_counter() >= deadline:
                 return False
-        self._take(self._whole_lines[: len(lines)])
-        self._exact_lines = len(lines)
         self._whole = None
+        self._exact = len(lines)
         return True
 
-    def _take(self, styled: list[Line]) -> None:
-        before = self.styled
-        same = 0
-        while same < min(len(before), len(styled)) and before[same] == styled[same]:
-            same += 1
-        self.styled = styled
-        if same < len(styled) or len(before) > len(styled):
-            self.version += 1
-            self.changed_from = same
-
-
-def _split(tokens: Iterator[tuple[str, str]], count: int) -> list[Line]:
-    found = list(_lines(tokens))[:count]
-    return found + [[] for _ in range(count - len(found))]
+    def _set(self, number: int, line: Line) -> None:
+        if number < len(self.styled):
+            if self.styled[number] == line:
+                return
+            self.styled[number] = line
+        else:
+            self.styled.append(line)
+        first, last = self._changed or (number, number)
+        self._changed = min(first, number), max(last, number + 1)
 
 
 def _lines(tokens: Iterator[tuple[str, str]]) -> Iterator[Line]:

@@ -58,7 +58,11 @@ def lay_table(leaf: Leaf, page: Page) -> int:
     for row in layout.cells[layout.measured : whole]:
         layout.naturals = [max(width, cell.width) for width, cell in zip(layout.naturals, row, strict=True)]
     layout.measured = whole
-    columns = _share(layout.naturals, page.width - len(clip_prefix(leaf.cont, page.width)))
+    naturals = layout.naturals
+    for row in layout.cells[whole:]:
+        # The row that grows moves no column, but one sign of two cells must fit.
+        naturals = [max(width, min(2, cell.width)) for width, cell in zip(naturals, row, strict=True)]
+    columns = _share(naturals, page.width - len(clip_prefix(leaf.cont, page.width)))
     if columns != layout.columns:
         layout.columns = columns
         first = 0

@@ -77,11 +77,10 @@ def _break_wide(line: str, offset: int, width: int, at_blanks: bool, found: list
     edges = [span[0] for span in spans] + [len(line)]
     first, count = 0, len(spans)
     while True:
-        last = bisect_right(columns, columns[first] + width) - 1
+        last = max(bisect_right(columns, columns[first] + width) - 1, first + 1)
         if last >= count:
             found.append((offset + edges[first], offset + len(line)))
             return
-        last = max(last, first + 1)
         end = last
         if at_blanks and line[edges[last]] != " ":
             while end > first and line[edges[end] - 1] != " " and widths[end - 1] < 2 and widths[end] < 2:
@@ -127,7 +126,7 @@ def run_starts(runs: Sequence[Run]) -> list[int]:
 
 def clip_prefix(prefix: str, width: int) -> str:
     """`prefix`, cut so that text keeps some room in `width` cells."""
-    return prefix[: max(0, width - _MIN_TEXT)]
+    return prefix[: max(0, width - max(_MIN_TEXT, width // 3))]
 
 
 @lru_cache(maxsize=256)
