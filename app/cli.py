@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli_groups import group, sessions, tools
+from app.cli_groups import group, sessions, themes, tools
 from app.completions import complete_topics
 from app.config import Settings
 from app.display import force_color
@@ -60,6 +60,7 @@ app.add_typer(models, name="models")
 app.add_typer(config, name="config")
 app.add_typer(sessions, name="sessions")
 app.add_typer(tools, name="tools")
+app.add_typer(themes, name="themes")
 
 
 def main(args: Sequence[str]) -> int:

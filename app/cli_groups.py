@@ -15,6 +15,7 @@ def group(help: str) -> typer.Typer:
 
 sessions = group("The chats on this machine.")
 tools = group("What a model may call.")
+themes = group("The colours of every face.")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Chat = Annotated[str, typer.Argument(metavar="ID", help="A chat's id, or the beginning of one.")]
@@ -161,3 +162,25 @@ def tools_trust(
     from app import tool_commands
 
     raise typer.Exit(tool_commands.trust(directory, revoke=revoke))
+
+
+@themes.command("list")
+def themes_list(as_json: AsJson = False) -> None:
+    """List the themes, the shipped ones and yours."""
+    from app import theme_commands
+
+    raise typer.Exit(theme_commands.show_all(as_json=as_json))
+
+
+@themes.command("preview")
+def themes_preview(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME ...]", help="All by default.")] = None,
+    color: Annotated[
+        str, typer.Option("--color", help="Colours: auto, always, never, 16, 256 or truecolor.")
+    ] = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Show how themes look on this terminal."""
+    from app import theme_commands
+
+    raise typer.Exit(theme_commands.preview(names or [], as_json=as_json, color=color))
