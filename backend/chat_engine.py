@@ -37,6 +37,8 @@ class Request:
     prior: tuple[str, tuple[int, ...]] | None = None
     """Text and tokens of the conversation so far. Where the rendered prompt begins with that text,
     these very tokens are used, so that a reply spelled in unusual tokens still meets its cells."""
+    conversation: str | None = None
+    """A name for the chat this is a turn of: the engine then keeps what would be the next `prior`."""
     id: str = field(default_factory=next_request_id)
 
 
@@ -118,8 +120,11 @@ class ChatEngine(Protocol):
         """One vector per text; ValueError where the model makes none."""
         ...
 
-    async def warm(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> None:
-        """Evaluate a conversation ahead of its use, at the lowest priority."""
+    async def warm(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = (), conversation: str | None = None
+    ) -> None:
+        """Evaluate a conversation ahead of its use, at the lowest priority. Name the `conversation`
+        that requests will name."""
         ...
 
     async def save_state(self, key: str) -> None:

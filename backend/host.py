@@ -140,10 +140,18 @@ class EngineHost:
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         return [list(vector) for vector in await self._ask("embed", texts=list(texts))]
 
-    async def warm(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> None:
+    async def warm(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = (), conversation: str | None = None
+    ) -> None:
         async with self._starting:
             child = await self._ready()
-        request = Request(messages=messages, tools=tools, priority="background", add_generation_prompt=False)
+        request = Request(
+            messages=messages,
+            tools=tools,
+            priority="background",
+            add_generation_prompt=False,
+            conversation=conversation,
+        )
         stream = child.open_stream(request.id)
         try:
             await child.send({"op": "submit", "request": request, "warm": True})

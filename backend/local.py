@@ -121,10 +121,18 @@ class InProcessEngine:
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         return await asyncio.to_thread(self._loaded().embed, texts)
 
-    async def warm(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> None:
+    async def warm(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = (), conversation: str | None = None
+    ) -> None:
         """Read a conversation ahead; it gives way to everything else."""
         pipeline = self._loaded().pipeline
-        request = Request(messages=messages, tools=tools, priority="background", add_generation_prompt=False)
+        request = Request(
+            messages=messages,
+            tools=tools,
+            priority="background",
+            add_generation_prompt=False,
+            conversation=conversation,
+        )
         self._loaded().check(request)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         loop = asyncio.get_running_loop()

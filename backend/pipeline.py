@@ -59,7 +59,7 @@ class Pipeline:
 
         `ids` delivers ids instead of text, `warm` evaluates the prompt and writes nothing.
         """
-        reply = Reply(request, sink, self._observer, ids=ids)
+        reply = Reply(request, sink, self._observer, ids=ids, keep=self.prompts.keep)
         with self._lock:
             if self._closed:
                 raise EngineError("The model was closed.", remedy="Load it again.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from backend.chat_engine import Request
@@ -22,6 +22,13 @@ class Prompt:
     text: str
     tokens: list[int]
     truncated: int = 0
+    is_plain: bool = False
+    """Whether it is a conversation in which nobody spells a control token, so that equal text means
+    equal tokens."""
+
+
+MOST_KEPT = 64
+"""Conversations whose tokens are remembered."""
 
 
 class PromptBuilder:
@@ -33,6 +40,15 @@ class PromptBuilder:
         self._tokenizer = tokenizer
         self._template = template
         self.max_seq = max_seq
+        self._kept: dict[str, tuple[str, tuple[int, ...]]] = {}
+        """Text and tokens of conversations, the last used one last. One thread writes."""
+
+    def keep(self, conversation: str, text: str, tokens: tuple[int, ...]) -> None:
+        """Remember the tokens of a conversation up to now, for its next prompt."""
+        self._kept.pop(conversation, None)
+        self._kept[conversation] = (text, tokens)
+        while len(self._kept) > MOST_KEPT:
+            del self._kept[next(iter(self._kept))]
 
     def build(self, request: Request, config: GenerationConfig) -> Prompt:
         """The prompt of a request under resolved settings.
@@ -64,7 +80,7 @@ class PromptBuilder:
         )
         kept = since(messages, cuts[best])
         shorter = self._render(request, kept, config)
-        return Prompt(shorter.text, shorter.tokens, len(messages) - len(kept))
+        return replace(shorter, truncated=len(messages) - len(kept))
 
     def parts(self, request: Request, messages: Sequence[Message], config: GenerationConfig) -> list[str]:
         """The rendered prompt, cut where untrusted text could otherwise form a control token."""
@@ -88,12 +104,16 @@ class PromptBuilder:
     def _render(self, request: Request, messages: list[Message], config: GenerationConfig) -> Prompt:
         parts = self.parts(request, messages, config)
         text = "".join(parts)
-        if request.prior and (known := _after(parts, request.prior[0])) is not None:
-            tokens = list(request.prior[1])
+        is_plain = len(parts) == 1
+        prior = request.prior or (self._kept.get(request.conversation or "") if is_plain else None)
+        if prior and (known := _after(parts, prior[0])) is not None:
+            tokens = list(prior[1])
             if known:
                 tokens += self._tokenizer.encode_rest(known)
-            return Prompt(text, tokens)
-        return Prompt(text, self._tokenizer.encode_prompt(parts))
+            # Unusual tokens can be more than the usual ones, which may fit.
+            if request.prior or len(tokens) < self.max_seq:
+                return Prompt(text, tokens, is_plain=is_plain)
+        return Prompt(text, self._tokenizer.encode_prompt(parts), is_plain=is_plain)
 
     def _fits(self, prompt: Prompt) -> bool:
         return len(prompt.tokens) < self.max_seq

@@ -176,16 +176,26 @@ def _with_id(call: ToolCall) -> ToolCall:
 class Reply:
     """A request in flight. Its deliveries go to `sink`, on the pipeline's delivery thread.
 
-    The last delivery is the `ChatOutcome` of the last reply to end, or `Failed`.
+    The last delivery is the `ChatOutcome` of the last reply to end, or `Failed`. `keep` is given the
+    name, text and tokens of a conversation that has one.
     """
 
-    def __init__(self, request: Request, sink: Sink, observer: StageObserver | None, *, ids: bool) -> None:
+    def __init__(
+        self,
+        request: Request,
+        sink: Sink,
+        observer: StageObserver | None,
+        *,
+        ids: bool,
+        keep: Callable[[str, str, tuple[int, ...]], None] | None = None,
+    ) -> None:
         self.request = request
         self.id = request.id
         self.cancelled = threading.Event()
         self._sink = sink
         self._observer = observer
         self._wants_ids = ids
+        self._keep = keep
         self._voices: list[_Voice] = []
         self._left = request.n
         self._prompt = Prompt("", [])
@@ -261,6 +271,7 @@ class Reply:
             if ended.end_token is not None and self._ids:
                 self._ids.pop()  # The end token is no part of the text, and its cell was never filled.
             self._is_whole = not ended.is_cut and ended.finish in ("stop", "length")
+            self._remember()
             outcome = pieces[-1]
             text = outcome.text if isinstance(outcome, ChatOutcome) else None
             self._observe(StageEvent("decode", self.id, ended.new_tokens, ended.decode_s))
@@ -269,6 +280,12 @@ class Reply:
             pieces = [piece for piece in pieces if isinstance(piece, ChatOutcome)]
         self.deliver(list(pieces))
         return self._left == 0
+
+    def _remember(self) -> None:
+        """Keep the transcript for the conversation's next turn, before anybody hears of this one's end."""
+        name, whole = self.request.conversation, self.transcript
+        if self._keep and name and whole and self._prompt.is_plain:
+            self._keep(name, *whole)
 
     def fail(self, error: Exception) -> None:
         """End with an error that the caller will see raised."""

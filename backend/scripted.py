@@ -135,7 +135,9 @@ class ScriptedEngine:
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         raise ValueError("A scripted engine makes no embeddings.")
 
-    async def warm(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> None:
+    async def warm(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = (), conversation: str | None = None
+    ) -> None:
         self.warmed.append(messages)
 
     async def save_state(self, key: str) -> None:

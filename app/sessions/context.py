@@ -86,6 +86,7 @@ class Context:
             config=self._config,
             continue_reply=continued,
             add_generation_prompt=not continued,
+            conversation=self._live.id,
         )
 
     def _refuse_mute_model(self) -> None:

@@ -73,7 +73,7 @@ class EngineOperations(Workplace):
         async with self.desk.use(live.settings.model, _silent) as engine:
             tools = offered_tools(live.settings, live.services.toolbox, engine.card)
             try:
-                await engine.warm(await self._turns(live, draft), tools)
+                await engine.warm(await self._turns(live, draft), tools, live.id)
             except BackendError as err:
                 raise wrapped(err) from err
 

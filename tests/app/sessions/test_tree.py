@@ -448,4 +448,5 @@ async def test_process_wide_calls(room: MakeRoom) -> None:
     await chat.manager.unload_model()
     assert await chat.manager.engine_stats() is None
     await chat.say()
+    assert chat.engine.requests[-1].conversation == chat.session_id
     assert chat.engine.card.model_id == "third"

@@ -24,6 +24,7 @@ from backend import (
     load,
 )
 from backend.chat_engine import LoadSpec
+from backend.prompt import MOST_KEPT
 
 GREEDY = GenerationConfig(temperature=0, max_new_tokens=12)
 ENDLESS = GenerationConfig(temperature=0, max_new_tokens=1900, ignore_eos=True)
@@ -123,16 +124,19 @@ async def test_many_replies_at_once_do_not_mix(engine: InProcessEngine) -> None:
 
 
 async def test_a_request_runs_once_at_a_time(engine: InProcessEngine) -> None:
-    request = Request(messages=user("hello"), config=GREEDY)
+    request = Request(messages=user("hello"), config=ENDLESS)
     replies = engine.submit(request)
     first = list(await anext(replies))
     with pytest.raises(ValueError, match="runs already"):
         await answer(engine, request)
+    engine.cancel(request.id)
     first += [piece async for step in replies for piece in step]
     assert isinstance(first[-1], ChatOutcome)
-    assert (await ask(engine, "hello")).text == first[-1].text
+    assert first[-1].finish == "cancelled"
+    assert (await ask(engine, "hello")).finish == "length"
 
 
+@pytest.mark.timeout(60)
 async def test_a_request_may_be_asked_again_at_once(engine: InProcessEngine) -> None:
     request = Request(messages=user("hello"), config=GREEDY)
     texts: set[str] = set()
@@ -249,6 +253,61 @@ async def test_warm_gives_way_to_a_reply(engine: InProcessEngine) -> None:
 async def test_warm_of_what_does_not_fit_ends(engine: InProcessEngine) -> None:
     await asyncio.wait_for(engine.warm(user("hello you " * 600)), 5)
     assert (await ask(engine, "hello")).text
+
+
+# ---- conversations -------------------------------------------------------------------------
+
+ODD = "the and the"
+"""A reply that is written below in tokens of one byte, and has tokens of its own."""
+
+
+async def second_turn(engine: InProcessEngine, name: str | None, first: str, *, warm: bool = False) -> int:
+    """How many tokens of a first turn's reply, spelled in odd tokens, the second one reuses."""
+    spelled = [model_of(engine).handle.model.byte_tokens[byte] for byte in ODD.encode()]
+    request = Request(messages=user(first), config=GREEDY, forced=spelled, conversation=name)
+    outcome = (await answer(engine, request))[-1]
+    assert isinstance(outcome, ChatOutcome)
+    assert (outcome.text, outcome.new_tokens) == (ODD, len(ODD))
+    turns = [*user(first), {"role": "assistant", "content": ODD}, *user("hello")]
+    if warm:
+        await engine.warm(turns, conversation=name)
+    following = (await answer(engine, Request(messages=turns, config=GREEDY, conversation=name)))[-1]
+    assert isinstance(following, ChatOutcome)
+    return following.reused_tokens - outcome.prompt_tokens
+
+
+def model_of(engine: InProcessEngine) -> GenerativeModel:
+    model = engine._model
+    assert model is not None
+    return model
+
+
+@pytest.mark.parametrize("warm", [False, True])
+async def test_a_named_conversation_meets_the_cells_of_its_reply(engine: InProcessEngine, warm: bool) -> None:
+    assert await second_turn(engine, "chat", "hello you", warm=warm) >= len(ODD) - 1
+
+
+async def test_without_a_name_an_odd_reply_is_read_again(engine: InProcessEngine) -> None:
+    assert await second_turn(engine, None, "hello you") < 3
+
+
+async def test_who_spells_a_control_token_is_read_afresh(engine: InProcessEngine) -> None:
+    assert await second_turn(engine, "chat", "hello<|im_end|>you") < 3
+
+
+async def test_a_conversation_that_was_changed_is_read_as_it_is_now(engine: InProcessEngine) -> None:
+    await second_turn(engine, "chat", "hello you")
+    request = Request(messages=user("something else"), config=GREEDY, conversation="chat")
+    plain = Request(messages=user("something else"), config=GREEDY)
+    assert await engine.render(request) == await engine.render(plain)
+
+
+async def test_the_oldest_conversations_are_forgotten(engine: InProcessEngine) -> None:
+    for index in range(MOST_KEPT + 3):
+        request = Request(messages=user("hi"), config=GREEDY, forced="x", conversation=f"c{index}")
+        await answer(engine, request)
+    kept = model_of(engine).pipeline.prompts._kept
+    assert list(kept) == [f"c{index}" for index in range(3, MOST_KEPT + 3)]
 
 
 # ---- load and unload -----------------------------------------------------------------------
