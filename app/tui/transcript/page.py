@@ -128,12 +128,16 @@ class Page:
 
     def _gap_above(self, index: int) -> int:
         entry = self.entries[index]
-        if entry.hidden:
+        if self._is_empty(entry):
             return 0
         for above in range(index - 1, -1, -1):
-            if not self.entries[above].hidden:
+            if not self._is_empty(self.entries[above]):
                 return 0 if (self.entries[above].kind, entry.kind) in _JOINED else 1
         return 0
+
+    def _is_empty(self, entry: Entry) -> bool:
+        """True without any row: nothing to show, or text such as a link's definition, which shows nothing."""
+        return entry.hidden or (not entry.height and entry.sheet == self.sheet)
 
     # ---- layout ----------------------------------------------------------------------------------
 
@@ -159,7 +163,7 @@ class Page:
 
     def _gap_below(self, index: int) -> None:
         below = index + 1
-        while below < len(self.entries) and self.entries[below].hidden:
+        while below < len(self.entries) and self._is_empty(self.entries[below]):
             below += 1
         if below < len(self.entries) and (gap := self._gap_above(below)) != self._gaps[below]:
             self.heights[below] += gap - self._gaps[below]

@@ -88,7 +88,7 @@ class Viewport:
             self.follow = self.anchor is None
         entry.toggle()
         self.place()
-        if followed and self.shows_end:
+        if self.y == self.end or (followed and self.shows_end):
             self.to_end()
 
     def reads(self, entry: Entry) -> bool:
