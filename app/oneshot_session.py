@@ -42,7 +42,7 @@ def run(
         raise usage(f"{flag} goes with a single prompt, not with tools, pictures or a chat that goes on.")
     if pictures and job.dry_run:
         raise usage("--dry-run shows text, and there is a picture.")
-    folder = _folder(choice.workspace)
+    folder = _folder(choice.workspace) if choice.tools or choice.workspace else None
     tools: list[Any] = []
     if choice.tools:
         from app.tool_choice import choose
@@ -70,7 +70,10 @@ def make_engine(*, isolated: bool, private: bool) -> ChatEngine:
 
 
 def _folder(workspace: str | None) -> Path:
-    folder = Path(workspace or ".").expanduser().resolve()
+    try:
+        folder = Path(workspace or ".").expanduser().resolve()
+    except (OSError, RuntimeError) as err:  # no current folder, or a tilde without a home behind it
+        raise usage("There is no folder to work in.", "Name one with --workspace.") from err
     if not folder.is_dir():
         raise usage(f"--workspace takes a folder; {folder} is none.")
     return folder
@@ -82,7 +85,7 @@ async def _answer(
     sink: Sink,
     answer: Answer,
     tools: Sequence[Any],
-    folder: Path,
+    folder: Path | None,
     pictures: Sequence[Picture],
 ) -> ExitCode:
     choice = job.chat
@@ -91,7 +94,7 @@ async def _answer(
         store=Store(None) if choice.private or (job.dry_run and not choice.goes_on) else None,
         tools=tools,
         approve=choice.approve,  # pyright: ignore[reportArgumentType]  # checked by the manager
-        workspace=folder if tools or choice.workspace else None,
+        workspace=folder,
     )
     async with manager:
         there = await _existing(manager, job)

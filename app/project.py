@@ -106,7 +106,10 @@ def _is_path(model: object) -> bool:
 
 def _brings_something(folder: Path) -> bool:
     """Whether a closer look is worth its time: most folders hold nothing of the kind."""
-    real = os.path.realpath(folder)
+    try:
+        real = os.path.realpath(folder)
+    except OSError:  # the current folder is gone
+        return False
     if os.path.isdir(os.path.join(real, _FOLDER)):
         return True
     while True:

@@ -145,7 +145,10 @@ def _folder(workspace: str | None) -> Path:
 
 
 def _existing_folder(path: str | None, who: str) -> Path:
-    folder = Path(path or ".").expanduser().resolve()
+    try:
+        folder = Path(path or ".").expanduser().resolve()
+    except (OSError, RuntimeError) as err:
+        raise usage(f"{who} takes a folder, and there is none here.") from err
     if not folder.is_dir():
         raise usage(f"{who} takes a folder; {folder} is none.")
     return folder

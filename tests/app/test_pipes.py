@@ -15,6 +15,33 @@ from tests.app.process import COMMAND, fireside, shell, start
 
 pytestmark = pytest.mark.timeout(60)
 SHORT = ("--max-tokens", "4", "--set", "ignore_eos=true")
+UNUSED = {
+    # libraries of other faces and commands
+    *("rich", "numpy", "pydantic", "prompt_toolkit", "textual", "textual_image", "PIL", "pygments"),
+    *(
+        "markdown_it",
+        "pypdf",
+        "httpx",
+        "huggingface_hub",
+        "tomlkit",
+        "tomllib",
+        "yaml",
+        "mcp",
+        "cryptography",
+    ),
+    # our own rooms
+    *(
+        "app.attach",
+        "app.commands",
+        "app.demo",
+        "app.doctor",
+        "app.help_topics",
+        "app.man_page",
+        "app.pdf_text",
+    ),
+    *("app.profiles", "app.repl", "app.sessions.manager", "app.theming", "app.tui", "tools", "themes"),
+    *("backend.hub", "backend.host", "backend.bench"),
+}
 LONG = ("--set", "ignore_eos=true", "--temperature", "0")
 
 
@@ -91,6 +118,29 @@ def test_an_early_closed_pipe_ends_quietly(tiny_llama: Path) -> None:
 def test_it_runs_from_cron_without_a_home(tiny_llama: Path, tmp_path: Path) -> None:
     environ = {"PATH": "/usr/bin:/bin", "SHELL": "/bin/sh", "TMPDIR": str(tmp_path)}
     assert ok(fireside("-m", tiny_llama, "-p", "hi", *SHORT, env=environ, start_new_session=True, cwd="/"))
+
+
+def test_cron_at_its_worst(tiny_llama: Path, tmp_path: Path) -> None:
+    """No environment but PATH, no terminal, standard input closed, nobody reads on, no folder to be in."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    flags = f"-m {tiny_llama} {' '.join(LONG)} --max-tokens 200 --format jsonl"
+    line = f"set -o pipefail; cd {gone}; rmdir {gone}; $FIRESIDE -p hi {flags} <&- | head -1"
+    result = shell(line, env={"PATH": "/usr/bin:/bin"}, start_new_session=True)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count(b"\n") == 1
+    assert b"Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("flags", ["-c", "--tools now --tool-format generic", "--profile x", "--attach y"])
+def test_a_folder_that_is_gone_is_no_traceback(tiny_llama: Path, tmp_path: Path, flags: str) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    line = f"cd {gone}; rmdir {gone}; $FIRESIDE -m {tiny_llama} -p hi {' '.join(SHORT)} {flags}"
+    result = shell(line)
+    assert result.returncode in (0, 2)
+    assert b"Traceback" not in result.stderr
+    assert b"internal" not in result.stderr
 
 
 def test_an_unreadable_home_does_no_harm(tiny_llama: Path) -> None:
@@ -224,10 +274,9 @@ def test_markdown_is_rendered_on_a_terminal(starter_model: Path) -> None:
 @pytest.mark.model
 @pytest.mark.timeout(120)
 def test_a_one_shot_imports_only_what_it_uses(starter_model: Path) -> None:
-    heavy = {"rich", "numpy", "pydantic", "prompt_toolkit", "httpx", "tomlkit", "textual"}
     program = (
         "import sys, fireside; sys.argv = ['fireside', '-p', 'Say hello.', '--max-tokens', '2'];"
-        f"fireside.main(); print(*sorted({heavy!r} & set(sys.modules)), file=sys.stderr)"
+        f"fireside.main(); print(*sorted({UNUSED!r} & set(sys.modules)), file=sys.stderr)"
     )
     result = subprocess.run(
         [sys.executable, "-c", program],
