@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from app.exits import usage
 from app.sessions.errors import FiresideError
-from app.sessions.manager import SessionManager
-from app.sessions.snapshot import SessionSnapshot
+
+if TYPE_CHECKING:
+    from app.sessions.manager import SessionManager
+    from app.sessions.snapshot import SessionSnapshot
 
 
 async def find(manager: SessionManager, name: str) -> SessionSnapshot:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.commands.face import Choice, Command, Completion, Face, words
-from app.commands.shared import choose, clean, cut, date
+from app.commands.shared import choose, clean, cut, date, write_file
 from app.find_chat import find
-from app.sessions.library import ExportFormat
-from app.terminal import replace_surrogates
+
+if TYPE_CHECKING:
+    from app.sessions.library import ExportFormat
 
 LISTED = 200
 _FORMATS = {"jsonl": ".jsonl", "markdown": ".md", "html": ".html"}
@@ -106,16 +107,8 @@ async def _export(face: Face, rest: str) -> None:
         name = f"fireside-{stem}{_FORMATS[format]}"
     chosen: ExportFormat = format  # pyright: ignore[reportAssignmentType]  # one of the keys above
     text = await face.manager.export(face.session_id, chosen)
-    target = Path(name.strip()).expanduser().absolute()
-    if target.exists():
-        answer = await face.ask(f"{clean(str(target))} is there already. Write over it? (y/n)")
-        if (answer or "").strip().lower() not in ("y", "yes"):
-            face.say("Nothing was written.")
-            return
-    handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(handle, "w", encoding="utf-8") as file:
-        file.write(replace_surrogates(text))
-    face.say(f"The chat is in {clean(str(target))}.")
+    if (target := await write_file(face, name, text)) is not None:
+        face.say(f"The chat is in {clean(str(target))}.")
 
 
 async def _import(face: Face, rest: str) -> None:

@@ -93,7 +93,7 @@ class Face(Protocol):
         ...
 
     async def clipboard(self) -> str | None:
-        """The clipboard's text; None where it cannot be read."""
+        """The clipboard's text; None where it cannot be read, which the face has told."""
         ...
 
     async def screen(self, name: Screen) -> bool:

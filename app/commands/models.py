@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from app import paths
 from app.commands.face import Choice, Command, Completion, Face, words
 from app.commands.shared import change_generation, choose, clean, settings, show
 from app.config import KINDS, full_name, parse
 from app.kinds import CHOICES, SettingError
 
 _SESSION = ("overflow", "max_rounds", "workspace")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 async def _model(face: Face, rest: str) -> None:
@@ -197,27 +193,15 @@ async def _save(face: Face, rest: str) -> None:
     name = (rest or await face.ask("Name of the profile") or "").strip()
     if not name:
         return
-    if not _NAME.fullmatch(name):
-        raise SettingError(f"A profile's name is of letters, digits, - and _, not {clean(name)[:40]!r}.")
+    from app.profiles import write_profile
+
     held = await settings(face)
-    file = await _write_profile(name, held, face.settings.get("model"))
+    values: dict[str, Any] = {key: held[key]["value"] for key in ("model", "system", "approve", "tools")}
+    values["model"] = values["model"] or face.settings.get("model")
+    values["tools"] = None if values["tools"] is None else tuple(values["tools"])
+    values |= {f"generation.{leaf}": value for leaf, value in held["config"]["value"].items()}
+    file = write_profile(name, {key: value for key, value in values.items() if value is not None})
     face.say(f"Saved as {clean(str(file))}. `fireside --profile {name}` begins a chat like this one.")
-
-
-async def _write_profile(name: str, held: dict[str, Any], model: str | None) -> Path:
-    import tomlkit
-
-    document: Any = tomlkit.document()
-    values = {key: held[key]["value"] for key in ("model", "system", "tools", "approve")}
-    values["model"] = values["model"] or model
-    for key, value in values.items():
-        if value is not None:
-            document[key] = value
-    if config := held["config"]["value"]:
-        document["generation"] = config
-    file = paths.config_file().parent / "profiles" / f"{name}.toml"
-    paths.write_private(file, tomlkit.dumps(document))  # pyright: ignore[reportUnknownMemberType]
-    return file
 
 
 def _written(value: Any) -> str:

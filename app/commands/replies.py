@@ -7,7 +7,7 @@ import shlex
 from typing import Any
 
 from app.commands.face import Choice, Command, Face, words
-from app.commands.shared import choose, clean, cut, is_answer, is_question, path, settings, show
+from app.commands.shared import choose, clean, cut, is_answer, is_question, path, settings, show, write_file
 from app.config import full_name, parse
 from app.kinds import SettingError
 from app.sessions.items import Item, Message, input_text
@@ -134,8 +134,9 @@ async def _compact(face: Face, rest: str) -> None:
 
 
 async def _copy(face: Face, rest: str) -> None:
-    """Copy the last reply, its last code block, the last message, or the whole chat."""
-    match rest or "reply":
+    """Copy the last reply, its last code block, the last message, or the whole chat; or save it."""
+    which, _, name = f" {rest}".partition(" to ")
+    match which.strip() or "reply":
         case "reply" | "last":
             found = _last(await path(face), "assistant")
             text, what = found.text if found else "", "the last reply"
@@ -155,6 +156,10 @@ async def _copy(face: Face, rest: str) -> None:
             return
     if not text:
         face.say(f"There is nothing to copy: {what} is not there.")
+        return
+    if name.strip():
+        if (target := await write_file(face, name, text)) is not None:
+            face.say(f"{what.capitalize()} is in {clean(str(target))}.")
         return
     await face.copy(text, what)
 
@@ -243,8 +248,8 @@ COMMANDS = (
     Command("compact", "/compact", "put a summary in place of older turns", _compact),
     Command(
         "copy",
-        "/copy [reply|code|message|chat]",
-        "copy to the clipboard",
+        "/copy [reply|code|message|chat] [to FILE]",
+        "copy to the clipboard, or save in a file",
         _copy,
         complete=words("reply", "code", "message", "chat"),
     ),

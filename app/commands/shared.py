@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from app.commands.face import Choice, Face, Rows
 from app.sessions.items import Item, Message
-from app.terminal import sanitize
+from app.terminal import replace_surrogates, sanitize
 
 MOST_ITEMS = 10_000
 LINE_CHARS = 100
@@ -49,6 +51,21 @@ async def path(face: Face) -> list[Item]:
     if face.session_id is None:
         return []
     return await face.manager.list_items(face.session_id, limit=MOST_ITEMS)
+
+
+async def write_file(face: Face, name: str, text: str) -> Path | None:
+    """Write `text` to a file that only its owner reads, and return it; None where the person kept what
+    is there. OSError where it cannot be written."""
+    target = Path(name.strip()).expanduser().absolute()
+    if target.exists():
+        answer = await face.ask(f"{clean(str(target))} is there already. Write over it? (y/n)")
+        if (answer or "").strip().lower() not in ("y", "yes"):
+            face.say("Nothing was written.")
+            return None
+    handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(handle, "w", encoding="utf-8") as file:
+        file.write(replace_surrogates(text))
+    return target
 
 
 def is_question(item: Item) -> bool:

@@ -122,11 +122,8 @@ async def complete_files(face: Face, rest: str) -> Sequence[Completion]:
 
 
 async def _paste(face: Face, rest: str) -> None:
-    text = await face.clipboard()
-    if not text:
-        face.say("The clipboard has no text, or cannot be read here.")
-        return
-    face.insert(text)
+    if text := await face.clipboard():
+        face.insert(text)
 
 
 COMMANDS = (

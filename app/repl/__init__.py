@@ -1,35 +1,128 @@
-"""The REPL: a chat line by line, for ssh, dumb terminals and screen readers."""
+"""The chat line by line, for ssh, dumb terminals and screen readers."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
+from typing import TYPE_CHECKING
 
-from app.config import Settings
 from app.exits import ExitCode
-from app.interrupt import Interrupted, Interruption
-from app.terminal import is_terminal, notify, prepare, takes_styles
+from app.terminal import is_terminal, prepare
+
+if TYPE_CHECKING:
+    from app.glyphs import Glyphs
+    from app.repl.face import ReplFace
+    from app.repl.ink import Ink
+    from app.tui.start import Start
+
+SHOWN_ID_CHARS = 12
+LIGHT_THEME = "daylight"
 
 
-def run(settings: Settings, *, plain: bool = False) -> int:
+def run(start: Start, *, plain: bool = False) -> int:
     """Chat until the person leaves; returns the exit code."""
-    from app.oneshot import loaded
-    from app.repl.line_reader import plain_reader, styled_reader
-    from app.repl.repl import Repl
-
-    out = prepare(sys.stdout)
-    plain = plain or bool(os.environ.get("ACCESSIBLE"))
-    styled = not plain and takes_styles(sys.stdout) and is_terminal(sys.stdin)
+    plain = plain or bool(os.environ.get("ACCESSIBLE")) or not (is_terminal(sys.stdin) and _has_rows())
     try:
-        with Interruption() as interruption, loaded(settings, interruption, slots=1) as model:
-            reader = styled_reader() if styled else plain_reader(out)
-            with interruption.released():
-                piped = not is_terminal(sys.stdin)
-                return Repl(model, settings, reader, out, styled=styled, piped=piped).run()
-    except Interrupted as stop:
-        failure = stop.failure()
-        notify(failure.message)
-        return failure.exit_code
+        return asyncio.run(_plain(start) if plain else _styled(start))
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return ExitCode.ANSWERED
+
+
+def _has_rows() -> bool:
+    """Whether standard output is a terminal on which a row can be written anew."""
+    return is_terminal(sys.stdout) and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
+
+
+async def _styled(start: Start) -> int:
+    from app.repl.face import ReplFace
+    from app.repl.lines import LineCompleter, SharedHistory
+    from app.repl.loop import Loop
+    from app.repl.page import StyledPage
+    from app.repl.prompter import Prompter
+    from app.tui.widgets.history import History, history_file
+
+    ink, problem = _ink(start)
+    faces: list[ReplFace] = []
+    console = Prompter(
+        prepare(sys.stdout),
+        ink,
+        SharedHistory(History(history_file()), lambda: not faces[0].is_private),
+        LineCompleter(lambda: faces[0] if faces[0].is_open else None, lambda: faces[0].folder),
+    )
+    page = StyledPage(ink, console.print, console.show, lambda: console.columns, show_thinking=_thinks(start))
+    face = ReplFace(start, console, page, ink, echoes=True)
+    faces.append(face)
+
+    def retheme(name: str) -> None:
+        page.ink = _themed(name, ink.glyphs)
+        console.restyle(page.ink)
+
+    face.retheme, face.send_sequence = retheme, console.send_sequence
+    loop = Loop(face, console)
+    console.interrupted, console.cleared = loop.interrupt_reply, loop.hint_or_leave
+    console.emptied = console.answers = lambda: bool(face.narrator.questions)
+    with console:
+        if problem:
+            page.news(problem, error=True)
+        code = await loop.run()
+    _say_goodbye(face)
+    return code
+
+
+async def _plain(start: Start) -> int:
+    from app.glyphs import ASCII
+    from app.repl.console import PlainConsole
+    from app.repl.face import ReplFace
+    from app.repl.ink import Ink
+    from app.repl.loop import Loop
+    from app.repl.page import PlainPage
+    from app.theming import DEFAULT, palette, read
+
+    out = prepare(sys.stdout)
+    console = PlainConsole(out)
+    page = PlainPage(out, show_thinking=_thinks(start), piped=console.piped)
+    face = ReplFace(start, console, page, Ink(palette(read(DEFAULT), None), ASCII), echoes=False)
+    console.start()
+    code = await Loop(face, console).run()
+    if not console.piped:
+        _say_goodbye(face)
+    return code
+
+
+def _thinks(start: Start) -> bool:
+    return bool(start.settings.get("show_thinking"))
+
+
+def _ink(start: Start) -> tuple[Ink, str]:
+    """How the terminal is drawn on, and why the theme is not the one that was chosen."""
+    from app.glyphs import choose
+    from app.theming import DEFAULT, ThemeError
+
+    glyphs = choose(bool(start.settings.get("ascii")))
+    try:
+        return _themed(start.settings.get("theme"), glyphs), ""
+    except ThemeError as err:
+        return _themed(DEFAULT, glyphs), str(err)
+
+
+def _themed(name: str | None, glyphs: Glyphs) -> Ink:
+    """The theme of that name; without one, the default that suits the terminal's own ground."""
+    from app.repl.ink import Ink
+    from app.terminal import color_system
+    from app.theming import DEFAULT, ground_is_dark, palette, read
+
+    is_dark = ground_is_dark(None)
+    depth = None if os.environ.get("NO_COLOR") else color_system()
+    theme = read(name or (DEFAULT if is_dark else LIGHT_THEME))
+    return Ink(palette(theme, depth, dark_ground=is_dark), glyphs)
+
+
+def _say_goodbye(face: ReplFace) -> None:
+    """How to come back to this chat."""
+    if face.session_id is not None and not face.is_private:
+        name = face.session_id.removeprefix("sess_")[:SHOWN_ID_CHARS]
+        print(f"fireside repl --resume {name}", flush=True)

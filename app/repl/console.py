@@ -1,0 +1,283 @@
+"""What the chat loop asks of whatever reads lines, and the plain kind: lines as the terminal gives them."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import contextlib
+import os
+import select
+import sys
+import termios
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import Enum
+from typing import IO, Protocol
+
+from app.repl.ink import Span
+from app.terminal import is_terminal, sanitize
+
+ARM_S = 0.5
+"""How long after a question appears keys do nothing: what was typed ahead answers no question."""
+BURST_S = 0.03
+PROMPT = "you: "
+
+
+class Ended(Enum):
+    """Why reading ended without a line."""
+
+    WOKEN = "woken"
+    EDIT = "edit"
+    LEAVE = "leave"
+
+
+@dataclass(frozen=True)
+class Line:
+    """What was submitted: the whole text, and the draft as it was seen, pastes folded."""
+
+    text: str
+    shown: str
+
+
+class Console(Protocol):
+    """Reads lines and answers of a person."""
+
+    status: str
+    """A word about what goes on, shown where there is room."""
+
+    @property
+    def piped(self) -> bool:
+        """Whether no person is there: each line waits for the reply to the one before."""
+        ...
+
+    @property
+    def draft(self) -> str: ...
+    async def read(self) -> Line | Ended:
+        """The next line, or why there is none."""
+        ...
+
+    async def ask(self, message: Sequence[Span], default: str = "", *, armed: bool = False) -> str | None:
+        """A line about something else than the chat. With `armed`, nothing typed ahead answers."""
+        ...
+
+    def cancel_ask(self) -> None:
+        """End `ask` without an answer."""
+        ...
+
+    def insert(self, text: str) -> None:
+        """Begin the next line with this text."""
+        ...
+
+    def wake(self) -> None:
+        """End `read` without a line."""
+        ...
+
+    def leave(self) -> None:
+        """End `read` as Ctrl-D does."""
+        ...
+
+    def rest(self, busy: bool) -> None:
+        """A reply began or ended."""
+        ...
+
+    def take_draft(self) -> str:
+        """The draft that reading ended with; the next line begins without it."""
+        ...
+
+    def interrupt(self) -> None:
+        """What Ctrl-C does here."""
+        ...
+
+    def cooked(self) -> AbstractContextManager[None]:
+        """Within, the terminal is as other programs expect it."""
+        ...
+
+
+class PlainConsole:
+    """Lines from standard input, read by a thread of their own. Several that come at once on a terminal
+    are a paste: it waits for one more line end before it is sent."""
+
+    def __init__(self, out: IO[str]) -> None:
+        self.status = ""
+        self._out = out
+        self._is_terminal = is_terminal(sys.stdin)
+        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._waiting: asyncio.Future[str | Ended | None] | None = None
+        self._asking = False
+        self._busy = False
+        self._next = ""
+        self._paste: list[str] = []
+        self._deaf_until = 0.0
+        self._ended = False
+
+    @property
+    def piped(self) -> bool:
+        return not self._is_terminal
+
+    @property
+    def draft(self) -> str:
+        return ""
+
+    def start(self) -> None:
+        """Begin to read."""
+        loop = asyncio.get_running_loop()
+
+        def tell(line: str | None) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(self._arrived, line)
+
+        threading.Thread(target=_read_lines, args=(tell, self._is_terminal), daemon=True).start()
+
+    async def read(self) -> Line | Ended:
+        self._prompt()
+        while True:
+            found = await self._one()
+            if isinstance(found, Ended):
+                return found
+            if found is None:
+                if self._paste:
+                    found, self._paste = "\n".join(self._paste), []
+                    self._ended = True
+                    return Line(found, found)
+                return Ended.LEAVE
+            text = self._taken(found)
+            if text is not None:
+                return Line(text, text)
+
+    async def ask(self, message: Sequence[Span], default: str = "", *, armed: bool = False) -> str | None:
+        if armed and self._is_terminal:
+            with contextlib.suppress(OSError, termios.error):
+                termios.tcflush(0, termios.TCIFLUSH)
+            self._deaf_until = time.monotonic() + ARM_S
+        shown = f" [{default}]" if default else ""
+        self._out.write(sanitize("".join(text for text, _ in message) + shown) + " ")
+        self._out.flush()
+        self._asking = True
+        try:
+            found = await self._one()
+        finally:
+            self._asking = False
+        if not isinstance(found, str):
+            return None
+        return found or default
+
+    def cancel_ask(self) -> None:
+        if self._asking:
+            self._end(None)
+
+    def insert(self, text: str) -> None:
+        self._next = text
+
+    def take_draft(self) -> str:
+        text, self._next = self._next, ""
+        return text
+
+    def wake(self) -> None:
+        if not self._asking:
+            self._end(Ended.WOKEN)
+
+    def leave(self) -> None:
+        self._end(Ended.LEAVE)
+
+    def rest(self, busy: bool) -> None:
+        was, self._busy = self._busy, busy
+        if was and not busy and self._waiting is not None:
+            self._prompt()
+
+    def interrupt(self) -> None:
+        """Ctrl-C at a question."""
+        self.cancel_ask()
+
+    def cooked(self) -> AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    # ---- parts -----------------------------------------------------------------------------
+
+    def _prompt(self) -> None:
+        if self._is_terminal and not self._busy:
+            draft = f"(your draft: {sanitize(self._next)}) " if self._next else ""
+            self._out.write(f"{PROMPT}{draft}")
+            self._out.flush()
+
+    def _taken(self, line: str) -> str | None:
+        """The message that a line completes; None while it goes on."""
+        if self._is_terminal and line.endswith("\\"):
+            self._paste.append(line[:-1])
+            return None
+        if self._is_terminal and "\n" in line:
+            self._paste += line.split("\n")
+            count = len(self._paste)
+            self._out.write(f"[pasted {count} lines] Enter sends, or write on: ")
+            self._out.flush()
+            return None
+        parts, self._paste = [*self._paste, line], []
+        text = "\n".join(parts).rstrip("\n") if len(parts) > 1 else line
+        if not text.strip() and self._next:
+            # An empty line sends the draft as it was.
+            text = self._next
+        if not text.strip():
+            self._prompt()
+            return None
+        self._next = ""
+        return text
+
+    async def _one(self) -> str | Ended | None:
+        if self._ended:
+            return None
+        if not self._lines.empty():
+            found = self._lines.get_nowait()
+            self._ended = found is None
+            return found
+        self._waiting = asyncio.get_running_loop().create_future()
+        try:
+            return await self._waiting
+        finally:
+            self._waiting = None
+
+    def _arrived(self, line: str | None) -> None:
+        if line is not None and time.monotonic() < self._deaf_until:
+            return
+        if self._waiting is not None and not self._waiting.done() and self._lines.empty():
+            self._ended = line is None
+            self._waiting.set_result(line)
+        else:
+            self._lines.put_nowait(line)
+
+    def _end(self, reason: Ended | None) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(reason)
+
+
+def _read_lines(say: Callable[[str | None], None], is_terminal: bool) -> None:
+    """Hand on each line; several at once of a terminal together; None at the end."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    pending = ""
+    while True:
+        try:
+            data = os.read(0, 65536)
+        except InterruptedError:
+            continue
+        except OSError:
+            data = b""
+        if data and is_terminal:
+            while data.endswith(b"\n") and select.select([0], [], [], BURST_S)[0]:
+                more = os.read(0, 65536)
+                if not more:
+                    break
+                data += more
+        pending += decoder.decode(data, final=not data)
+        if is_terminal and pending.endswith("\n"):
+            say(pending[:-1])
+            pending = ""
+        elif not is_terminal:
+            *whole, pending = pending.split("\n")
+            for line in whole:
+                say(line.rstrip("\r"))
+        if not data:
+            if pending:
+                say(pending)
+            say(None)
+            return

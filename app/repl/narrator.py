@@ -1,0 +1,424 @@
+"""A chat's events, told on a page: replies, thoughts, calls, questions, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from app.repl.page import Page, ToolRow
+from app.sessions.events import (
+    TERMINAL_TYPES,
+    CompactionCompletedEvent,
+    CompactionFailedEvent,
+    CompactionInProgressEvent,
+    ElicitationRequestEvent,
+    ElicitationResolvedEvent,
+    OutputFileDoneEvent,
+    OutputItemDoneEvent,
+    OutputTextDeltaEvent,
+    PolicyDeniedEvent,
+    ReasoningTextDeltaEvent,
+    Response,
+    ResponseCreatedEvent,
+    ResponseErrorEvent,
+    ResponseEvent,
+    ResponseRetryEvent,
+    SessionBranchEvent,
+    SessionEvent,
+    SessionInputConsumedEvent,
+    SessionModelLoadEvent,
+    SessionPrefillEvent,
+    SessionQueueEvent,
+    SessionSpeedEvent,
+    SessionStatusEvent,
+    SessionUsageEvent,
+)
+from app.sessions.items import (
+    Compaction,
+    ErrorItem,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    Message,
+    Reasoning,
+    TerminalCommand,
+    text_of,
+)
+from app.tui.widgets.question import Question
+
+DEFAULT_NAME = "model"
+_TARGETS = ("path", "file", "command", "url", "pattern", "query", "code", "expression", "name")
+_SHORT_RESULT = 48
+
+
+_Running = tuple[FunctionCall, float]
+
+
+@dataclass
+class Narrator:
+    """Tells one chat. `name` gives the model's name; `changed` is called when a turn or question begins
+    or ends. Without `echoes` a message that was typed into this very page is not written again;
+    without `hints` nothing is said about what a person could do.
+    """
+
+    page: Page
+    session_id: str
+    name: Callable[[], str] = lambda: DEFAULT_NAME
+    changed: Callable[[], None] = lambda: None
+    echoes: bool = True
+    hints: bool = True
+    aside: Callable[[], str] = lambda: ""
+    """A word below a question about how to come to it."""
+    settled: bool = True
+    """Whether nothing runs and nothing that was sent waits to be answered."""
+    busy: bool = False
+    """Whether a reply is being made."""
+    failed: dict[str, Any] | None = None
+    """Why the last message was not answered."""
+    denied: int = 0
+    """Calls that were not run."""
+    questions: list[Question] = field(default_factory=list[Question])
+    queued: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """The messages that wait."""
+    _was_queued: set[str] = field(default_factory=set[str])
+    variant: str = ""
+    """A word about the next reply, such as "variant 2 of 2"."""
+    _began: float = 0.0
+    _thought_at: float | None = None
+    _named: bool = False
+    _streamed: set[str | None] = field(default_factory=set[str | None])
+    _answered: str | None = None
+    _calls: dict[str, tuple[FunctionCall, float]] = field(
+        default_factory=dict[str, tuple[FunctionCall, float]]
+    )
+    _speeds: list[SessionSpeedEvent] = field(default_factory=list[SessionSpeedEvent])
+    _context: tuple[int, int] | None = None
+
+    def take(self, event: SessionEvent) -> None:
+        """Tell one event."""
+        match event:
+            case OutputTextDeltaEvent():
+                self._say(event)
+            case ReasoningTextDeltaEvent():
+                self._think(event)
+            case OutputItemDoneEvent(item=item):
+                self._item(item)
+            case ResponseEvent():
+                self._response(event)
+            case ElicitationRequestEvent():
+                self._ask(event)
+            case ElicitationResolvedEvent():
+                self.questions = [one for one in self.questions if one.id != event.elicitation_id]
+                self.changed()
+            case SessionInputConsumedEvent():
+                self.failed = None
+                self._consumed(event)
+            case SessionQueueEvent():
+                self._queue([dict(item) for item in event.inputs])
+            case SessionSpeedEvent():
+                self._speeds.append(event)
+            case SessionUsageEvent():
+                self._context = (event.context_tokens or 0, event.context_window or 0)
+            case SessionStatusEvent():
+                self._status(event)
+            case _:
+                self._state(event)
+
+    # ---- a reply ---------------------------------------------------------------------------
+
+    def _response(self, event: ResponseEvent) -> None:
+        if isinstance(event, ResponseCreatedEvent) or not self.busy:
+            self._start()
+        if isinstance(event, TERMINAL_TYPES):
+            self._end(event.response)
+
+    def _start(self) -> None:
+        if self.busy:
+            return
+        self.busy, self._named = True, False
+        self._began = time.monotonic()
+        self._speeds.clear()
+        self._streamed.clear()
+        self._answered = None
+        self.changed()
+
+    def _head(self) -> None:
+        if not self._named:
+            self._named = True
+            self.page.begin(self.name(), self.variant)
+            self.variant = ""
+
+    def _say(self, event: OutputTextDeltaEvent) -> None:
+        self._end_thought()
+        self._head()
+        if event.message_id != self._answered and self._answered is not None:
+            self.page.end_answer()
+        self._answered = event.message_id
+        self._streamed.add(event.message_id)
+        self.page.answer(event.delta)
+
+    def _think(self, event: ReasoningTextDeltaEvent) -> None:
+        self._head()
+        if self._thought_at is None:
+            self._thought_at = time.monotonic()
+        self._streamed.add(f"{event.message_id} thought")
+        if not event.held:
+            self.page.think(event.delta)
+
+    def _end_thought(self) -> None:
+        if self._thought_at is not None:
+            self.page.end_thought(time.monotonic() - self._thought_at)
+            self._thought_at = None
+
+    def _end(self, response: Response) -> None:
+        self._end_thought()
+        self.page.end_answer()
+        self.page.state("")
+        self._calls.clear()
+        self.busy = False
+        seconds = time.monotonic() - self._began
+        match response.status:
+            case "failed":
+                self._tell_failure(response.error or {})
+            case "cancelled":
+                self.page.news("Stopped. What was written is kept.")
+            case _:
+                self.page.stats(self._figures(seconds))
+        if response.status == "incomplete":
+            self._tell_cut(response)
+        self.changed()
+
+    def _figures(self, seconds: float) -> str:
+        new = sum(speed.new_tokens for speed in self._speeds)
+        spent = sum(one.new_tokens / one.tokens_per_second for one in self._speeds if one.tokens_per_second)
+        parts = [f"{seconds:.1f} s"]
+        if new and spent:
+            parts.append(f"{new / spent:.0f} tok/s")
+        if self._context and self._context[1]:
+            used, window = self._context
+            parts.append(f"ctx {_short(used)}/{_short(window)}")
+        return "   ".join(parts)
+
+    def _tell_failure(self, error: Mapping[str, Any]) -> None:
+        self.failed = dict(error)
+        message = str(error.get("message") or "The reply failed.")
+        remedy = str(error.get("remediation") or "")
+        self.page.news(f"{message} {remedy}".strip(), error=True)
+        if self.hints:
+            self.page.news("Your message is kept; /retry sends it again.")
+
+    def _tell_cut(self, response: Response) -> None:
+        match (response.incomplete_details or {}).get("reason"):
+            case "max_output_tokens" if self._context and self._context[0] >= self._context[1] > 0:
+                self.page.note("the reply was cut, the context is full; /compact makes room", warning=True)
+            case "max_output_tokens":
+                self.page.note("the reply was cut at its limit; /continue goes on", warning=True)
+            case "max_rounds":
+                self.page.note("the model was still calling tools when its rounds were used up", warning=True)
+            case _:
+                self.page.note("the reply is not whole; /continue goes on", warning=True)
+
+    # ---- items -----------------------------------------------------------------------------
+
+    def _item(self, item: Item) -> None:
+        match item:
+            case Message(role="assistant"):
+                if item.text and not self._streamed & {item.id, None}:
+                    self._end_thought()
+                    self._head()
+                    self.page.answer(item.text)
+                if item.id not in self._streamed and None not in self._streamed and not item.text:
+                    return
+                self.page.end_answer()
+                self._answered = None
+            case Reasoning():
+                self._end_thought()
+            case FunctionCall(status="in_progress" | "action_required"):
+                self._end_thought()
+                self._head()
+                self._calls.setdefault(item.call_id, (item, time.monotonic()))
+                self.page.state(f"{item.name} {target_of(item)}".strip())
+            case FunctionCall():
+                self._calls[item.call_id] = (item, self._calls.get(item.call_id, (item, time.monotonic()))[1])
+            case FunctionCallOutput():
+                self.page.state("")
+                call, since = self._calls.get(item.call_id, (None, None))
+                self.page.tool(tool_row(call, item, None if since is None else time.monotonic() - since))
+                self.denied += bool(item.denied)
+            case TerminalCommand() | Message():
+                pass
+            case Compaction():
+                self.page.note(_compacted(item))
+            case _:
+                pass
+
+    def expect(self) -> None:
+        """A message is about to be sent."""
+        self.settled, self.failed = False, None
+
+    def replay(self, items: Sequence[Item]) -> None:
+        """Show what was said before, through the same page."""
+        calls: dict[str, FunctionCall] = {}
+        named: str | None = None
+        for item in items:
+            match item:
+                case Message(role="user") if not item.is_meta:
+                    self.page.user(shown_text(item.content))
+                    named = None
+                case Message(role="assistant"):
+                    named = self._replay_head(item, named)
+                    if item.text:
+                        self.page.answer(item.text)
+                        self.page.end_answer()
+                    if item.interrupted:
+                        self.page.note("stopped")
+                case Reasoning() if item.text:
+                    named = self._replay_head(item, named)
+                    self.page.think(item.text)
+                    self.page.end_thought(None)
+                case FunctionCall():
+                    named = self._replay_head(item, named)
+                    calls[item.call_id] = item
+                case FunctionCallOutput():
+                    self.page.tool(tool_row(calls.get(item.call_id), item, None))
+                case Compaction():
+                    self.page.note(_compacted(item))
+                case ErrorItem():
+                    self.page.news(item.message, error=True)
+                case TerminalCommand(input=str()):
+                    self.page.user(f"!{item.input}")
+                case _:
+                    pass
+
+    def _replay_head(self, item: Item, named: str | None) -> str | None:
+        response = item.response_id or item.id
+        if named != response:
+            self.page.begin(self.name())
+        return response
+
+    # ---- the rest --------------------------------------------------------------------------
+
+    def _ask(self, event: ElicitationRequestEvent) -> None:
+        self._end_thought()
+        self.reopen(event.to_wire())
+
+    def reopen(self, event: Mapping[str, Any]) -> None:
+        """Show an open question, in its wire form."""
+        question = Question.of(self.session_id, event)
+        self.page.card(question, self.aside())
+        self.questions.append(question)
+        self.changed()
+
+    def _consumed(self, event: SessionInputConsumedEvent) -> None:
+        if event.type_ != "message" or event.data.get("is_meta"):
+            return
+        if self.echoes or event.item_id in self._was_queued:
+            self.page.end_answer()
+            self.page.user(shown_text(event.data.get("content") or ()))
+        self._named = False
+
+    def _queue(self, waiting: list[dict[str, Any]]) -> None:
+        for item in waiting:
+            if item["id"] not in self._was_queued:
+                self._was_queued.add(item["id"])
+                self.page.user(shown_text(item.get("content") or ()), "queued")
+        self.queued = waiting
+
+    def _status(self, event: SessionStatusEvent) -> None:
+        if event.status not in ("idle", "waiting", "failed"):
+            return
+        self.settled = True
+        if self.busy:
+            self._end_thought()
+            self.page.end_answer()
+        self.busy = False
+        self.page.state("")
+        if event.status == "failed" and self.failed is None:
+            # It died before its response.
+            self._tell_failure(event.error or {})
+        self.changed()
+
+    def _state(self, event: SessionEvent) -> None:
+        page = self.page
+        match event:
+            case SessionPrefillEvent(done=done, total=total) if done < total:
+                page.state(f"reading {done / total:.0%}".replace("%", " %"))
+            case SessionPrefillEvent():
+                page.state("")
+            case SessionModelLoadEvent(fraction=fraction):
+                page.state(f"loading {fraction:.0%}".replace("%", " %"))
+            case CompactionInProgressEvent():
+                page.state("summarising older turns")
+            case CompactionCompletedEvent():
+                page.state("")
+                page.note("older turns are summarised")
+            case CompactionFailedEvent(error=error):
+                page.state("")
+                page.note(f"no summary: {(error or {}).get('message', 'it failed')}", warning=True)
+            case ResponseRetryEvent(attempt=attempt, max_attempts=most):
+                page.note(f"trying again, {attempt} of {most}")
+            case ResponseErrorEvent(error=error, tool_name=str() as tool):
+                page.note(f"{tool}: {error.get('message', 'failed')}", warning=True)
+            case PolicyDeniedEvent(reason=reason):
+                page.note(f"refused: {reason}")
+            case OutputFileDoneEvent(filename=name):
+                page.note(f"a file was made: {name or event.file_id}")
+            case SessionBranchEvent():
+                self._answered = None
+            case _:
+                pass
+
+
+def target_of(call: FunctionCall) -> str:
+    """The argument of a call that says most, on one line."""
+    try:
+        held: Any = json.loads(call.approved_arguments or call.arguments or "{}")
+    except (ValueError, RecursionError):
+        return ""
+    arguments = cast("dict[str, Any]", held) if isinstance(held, dict) else {}
+    for name in _TARGETS:
+        value = arguments.get(name)
+        if isinstance(value, str) and value:
+            return " ".join(value.split())
+    return ""
+
+
+def tool_row(call: FunctionCall | None, output: FunctionCallOutput, seconds: float | None) -> ToolRow:
+    """A call and its result on a row."""
+    name = call.name if call else "tool"
+    target = target_of(call) if call else ""
+    took = "" if seconds is None else f", {_duration(seconds)}"
+    lines = output.output.strip().split("\n")
+    if output.denied:
+        return ToolRow(name, target, "refused", "not run", ())
+    if output.is_error:
+        return ToolRow(name, target, "failed", f"failed{took}", lines)
+    if len(lines) == 1 and len(lines[0]) <= _SHORT_RESULT:
+        return ToolRow(name, target, "done", f"{lines[0] or 'nothing'}{took}")
+    count = "1 line" if len(lines) == 1 else f"{len(lines):,} lines"
+    return ToolRow(name, target, "done", f"{count}{took}")
+
+
+def shown_text(content: Sequence[Mapping[str, Any]]) -> str:
+    """A message as it was written; what is attached stands in brackets."""
+    names = [
+        f"[{block.get('filename') or str(block['type']).removeprefix('input_')}]"
+        for block in content
+        if "file_id" in block
+    ]
+    return " ".join([text_of(content), *names]).strip()
+
+
+def _compacted(note: Compaction) -> str:
+    return "the oldest turns were left out" if note.dropped else "older turns are summarised"
+
+
+def _short(tokens: int) -> str:
+    return str(tokens) if tokens < 1000 else f"{tokens / 1000:.1f}k".replace(".0k", "k")
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

@@ -1,0 +1,155 @@
+"""Programs that a person runs from the chat: their editor, shell lines. The terminal is theirs meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.exits import ExitCode, Failure
+from app.repl.console import Console
+
+MOST_CHARS = 16_000
+"""Of a shell line's output that go with the next message; all of it is kept in a file."""
+MOST_BYTES = 32 << 20
+SHELL_TIME_S = 120.0
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
+_EDITORS = ("nano", "vim", "vi", "emacs")
+
+
+async def edit(console: Console, text: str, suffix: str, *, private: bool) -> str | None:
+    """`text` as the person left it in `$VISUAL` or `$EDITOR`; None where the editor failed.
+
+    Failure where there is no editor, and where a private text could only be edited on a disk.
+    """
+    command = _editor()
+    folder = memory_folder() if private else None
+    if private and folder is None:
+        raise _failure(
+            "An editor reads files, and here is no folder in memory for one.",
+            "Nothing of a private chat is written to a disk.",
+        )
+    with tempfile.TemporaryDirectory(prefix="fireside-", dir=folder) as place:
+        file = Path(place) / f"message{suffix}"
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(handle, "w", encoding="utf-8", errors="replace") as opened:
+            opened.write(text)
+        with console.cooked():
+            code = await asyncio.to_thread(_run, [*command, str(file)])
+        if code != 0:
+            return None
+        return file.read_text(encoding="utf-8", errors="replace")
+
+
+def _run(command: list[str]) -> int:
+    try:
+        return subprocess.run(command, check=False).returncode
+    except OSError as err:
+        raise _failure(f"{command[0]} cannot be started: {err.strerror}.", "Set $EDITOR to another.") from err
+
+
+def _editor() -> list[str]:
+    for name in ("VISUAL", "EDITOR"):
+        if chosen := os.environ.get(name, "").strip():
+            try:
+                return shlex.split(chosen)
+            except ValueError as err:
+                raise _failure(f"${name} cannot be read: {err}.") from err
+    for name in _EDITORS:
+        if (found := shutil.which(name)) is not None:
+            return [found]
+    raise _failure("There is no editor here.", "Set $EDITOR to the one you like.")
+
+
+def memory_folder() -> Path | None:
+    """A folder that lives in memory, where the system has one."""
+    shared = Path("/dev/shm")
+    return shared if shared.is_dir() and os.access(shared, os.W_OK) else None
+
+
+@dataclass(frozen=True)
+class ShellResult:
+    """What a shell line printed, cut in the middle where it is long, how it ended, and where it led."""
+
+    output: str
+    code: int
+    folder: Path
+    whole: Path | None = None
+    """The file with all of the output, where it was cut."""
+
+
+async def run_shell(console: Console, line: str, folder: Path, *, private: bool) -> ShellResult:
+    """Run a shell line as the person would, without input and for two minutes at most.
+
+    `cd` alone changes the folder for the next ones.
+    """
+    verb, _, rest = line.partition(" ")
+    if verb == "cd" and not any(sign in rest for sign in ";&|<>"):
+        return _change_folder(rest.strip(), folder)
+    with console.cooked():
+        data, code = await asyncio.to_thread(_shell, line, folder)
+    text = _ESCAPES.sub("", data.decode("utf-8", "replace")).replace("\r\n", "\n")
+    if len(text) <= MOST_CHARS:
+        return ShellResult(text, code, folder)
+    whole = _keep(data, private)
+    where = f", all of it is in {whole}" if whole else ""
+    half = MOST_CHARS // 2
+    note = f"\n[{len(text) - MOST_CHARS:,} characters left out{where}]\n"
+    return ShellResult(text[:half] + note + text[-half:], code, folder, whole)
+
+
+def _change_folder(name: str, folder: Path) -> ShellResult:
+    try:
+        wanted = (folder / Path(name.strip("\"'") or "~").expanduser()).resolve()
+        if not wanted.is_dir():
+            return ShellResult(f"cd: there is no folder {wanted}\n", 1, folder)
+    except (OSError, RuntimeError, ValueError) as err:
+        return ShellResult(f"cd: {err}\n", 1, folder)
+    return ShellResult(f"{wanted}\n", 0, wanted)
+
+
+def _shell(line: str, folder: Path) -> tuple[bytes, int]:
+    """Ctrl-C is the command's: it ends that, not the chat."""
+    shell = os.environ.get("SHELL") or "/bin/sh"
+    try:
+        process = subprocess.Popen(
+            [shell, "-c", line],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+    except OSError as err:
+        return f"{shell} cannot be started: {err.strerror}\n".encode(), 127
+    deadline = threading.Timer(SHELL_TIME_S, process.kill)
+    deadline.start()
+    kept = bytearray()
+    assert process.stdout is not None
+    try:
+        with process.stdout:
+            while data := os.read(process.stdout.fileno(), 65536):
+                kept += data[: max(0, MOST_BYTES - len(kept))]
+    finally:
+        deadline.cancel()
+    return bytes(kept), process.wait()
+
+
+def _keep(data: bytes, private: bool) -> Path | None:
+    folder = memory_folder() if private else None
+    if private and folder is None:
+        return None
+    handle, name = tempfile.mkstemp(prefix="fireside-", suffix=".txt", dir=folder)
+    with open(handle, "wb") as file:
+        file.write(data)
+    return Path(name)
+
+
+def _failure(message: str, remedy: str = "") -> Failure:
+    return Failure("outside", message, remedy=remedy, exit_code=ExitCode.FAILED)

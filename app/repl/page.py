@@ -1,0 +1,434 @@
+"""The chat as it goes down the screen: who speaks, what was called, what is news. Only ever added to.
+
+`StyledPage` draws edges and settles Markdown; `PlainPage` writes role words and text as it comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import IO, Literal, Protocol
+
+from rich.cells import cell_len
+
+from app.commands.face import Rows
+from app.repl.ink import Ink, Span
+from app.repl.settling import SettlingText, shortened
+from app.terminal import notify, sanitize
+from app.tui.widgets.question import Question, body_rows, call_rows, title_row
+from app.tui.widgets.text_rows import RowSpans, wrapped
+
+MEASURE = 92
+TEXT_COLUMN = 2
+MOST_RESULT_ROWS = 4
+Kind = Literal["blank", "user", "head", "aside", "answer", "stats", "note", "news", "table", "card"]
+
+
+@dataclass(frozen=True)
+class ToolRow:
+    """What became of one call."""
+
+    name: str
+    target: str
+    outcome: Literal["done", "failed", "refused"]
+    summary: str
+    detail: Sequence[str] = ()
+
+
+class Page(Protocol):
+    """Where a chat is shown. Texts are untrusted; the page cleans them."""
+
+    def user(self, text: str, note: str = "") -> None:
+        """A message of the person; `note` such as "queued"."""
+        ...
+
+    def begin(self, name: str, note: str = "") -> None:
+        """A reply of a model begins."""
+        ...
+
+    def answer(self, text: str) -> None:
+        """More of the answer."""
+        ...
+
+    def end_answer(self) -> None:
+        """The answer's text is whole, or was stopped."""
+        ...
+
+    def think(self, text: str) -> None:
+        """More of a thought."""
+        ...
+
+    def end_thought(self, seconds: float | None) -> None:
+        """The thought is over; None where nobody knows how long it took."""
+        ...
+
+    def tool(self, row: ToolRow) -> None:
+        """A call has ended."""
+        ...
+
+    def card(self, question: Question, note: str) -> None:
+        """A question to the person, whole; `note` says how to come to answer it."""
+        ...
+
+    def state(self, text: str) -> None:
+        """What goes on, in a word; "" when nothing does. It leaves no trace."""
+        ...
+
+    def stats(self, text: str) -> None:
+        """Figures of a reply."""
+        ...
+
+    def note(self, text: str, *, warning: bool = False) -> None:
+        """Something that happened to the chat."""
+        ...
+
+    def news(self, text: str, *, error: bool = False) -> None:
+        """Something about the program, or an error."""
+        ...
+
+    def table(self, title: str, body: Rows | str) -> None:
+        """Something to read."""
+        ...
+
+    def rest(self) -> None:
+        """The person writes now."""
+        ...
+
+
+class StyledPage:
+    """The page on a terminal with styles. `put` prints rows for good, `live` shows the last row."""
+
+    def __init__(
+        self,
+        ink: Ink,
+        put: Callable[[Sequence[str]], None],
+        live: Callable[[Sequence[Span] | None], None],
+        columns: Callable[[], int],
+        *,
+        show_thinking: bool = False,
+    ) -> None:
+        self.ink = ink
+        self._put = put
+        self._live = live
+        self._columns = columns
+        self._show_thinking = show_thinking
+        self._last: Kind = "blank"
+        self._answer: SettlingText | None = None
+        self._thought: SettlingText | None = None
+        self._state = ""
+
+    @property
+    def measure(self) -> int:
+        """Cells of a line of text."""
+        return max(10, min(MEASURE, self._columns() - TEXT_COLUMN - 2))
+
+    def user(self, text: str, note: str = "") -> None:
+        rows = wrapped(sanitize(text).replace("\t", "    ").rstrip("\n"), self.measure)
+        first: RowSpans = [(f"{self.ink.glyphs.prompt} ", "bold $primary"), (rows[0], "")]
+        if note:
+            first.append((f"   {note}", "$muted"))
+        self._print("user", [first, *([("  ", ""), (row, "")] for row in rows[1:])])
+
+    def begin(self, name: str, note: str = "") -> None:
+        row: RowSpans = [("  ", ""), (self._cut(name), "bold $assistant")]
+        if note:
+            row.append((f"   {note}", "$muted"))
+        self._print("head", [row])
+
+    def answer(self, text: str) -> None:
+        if self._answer is None:
+            self._answer = SettlingText(self.measure, self.ink.mode)
+            text = text.lstrip("\n")
+        self._answer.append(text)
+        self._answer.resize(self.measure)
+        self._body("answer", self._answer, "  ", final=False)
+        self._show()
+
+    def end_answer(self) -> None:
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            self._body("answer", answer, "  ", final=True)
+        self._show()
+
+    def think(self, text: str) -> None:
+        if self._thought is None:
+            self._thought = SettlingText(self.measure, self.ink.mode)
+            text = text.lstrip("\n")
+        self._thought.append(text)
+        if self._show_thinking:
+            self._body("aside", self._thought, self._aside_edge("$reasoning"), final=False)
+        self._show()
+
+    def end_thought(self, seconds: float | None) -> None:
+        thought, self._thought = self._thought, None
+        if thought is None:
+            return
+        edge = self._aside_edge("$reasoning")
+        if self._show_thinking:
+            self._body("aside", thought, edge, final=True)
+        took = "" if seconds is None else f" for {seconds:.1f} s"
+        text = f"thought{took}"
+        self._print("aside", [[(f"{self.ink.glyphs.aside} ", "$reasoning"), (text, "italic $reasoning")]])
+        self._show()
+
+    def tool(self, row: ToolRow) -> None:
+        glyphs = self.ink.glyphs
+        edge: Span = (f"{glyphs.aside} ", "$tool")
+        spans: RowSpans = [edge, (self._cut(row.name), "bold $tool")]
+        summary = shortened(row.summary, self.measure // 2, glyphs.cut_right)
+        room = self.measure - sum(cell_len(text) for text, _ in spans) - cell_len(summary) - 6
+        if row.target and room > 4:
+            spans.append((f" {shortened(row.target, room, glyphs.cut_right)}", ""))
+        sign, style = (glyphs.done, "$success") if row.outcome == "done" else (glyphs.failed, "$error")
+        spans += [(f"  {sign}", style), (f" {summary}", "$muted")]
+        details = [
+            [edge, (f"  {part}", "$muted")]
+            for line in list(row.detail)[:MOST_RESULT_ROWS]
+            for part in wrapped(sanitize(line).replace("\t", "    "), self.measure - 2)[:MOST_RESULT_ROWS]
+        ]
+        self._print("aside", [spans, *details])
+        self._show()
+
+    def card(self, question: Question, note: str) -> None:
+        glyphs = self.ink.glyphs
+        rows = [
+            title_row(question, [], self.measure, glyphs, False),
+            *body_rows(question, self.measure - 2, glyphs, None),
+        ]
+        if note:
+            rows.append([(note, "$muted")])
+        edge: Span = (f"{glyphs.waiting} ", "bold $approval")
+        self._print("aside", [[edge, *row] for row in rows])
+
+    def arguments(self, question: Question, arguments: dict[str, object]) -> None:
+        """The arguments a person put in place of the model's, as they would run."""
+        edge: Span = (f"{self.ink.glyphs.waiting} ", "bold $approval")
+        rows = call_rows(arguments, self.measure - 2, self.ink.glyphs)
+        self._print("aside", [[edge, *row] for row in rows])
+
+    def state(self, text: str) -> None:
+        self._state = text
+        self._show()
+
+    def stats(self, text: str) -> None:
+        self._print("stats", [[("  ", ""), (text, "$muted")]])
+
+    def note(self, text: str, *, warning: bool = False) -> None:
+        dashes = self.ink.glyphs.rule * 3
+        style = "$warning" if warning else "$muted"
+        self._print("note", [[("  ", ""), (f"{dashes} {self._cut(text)} {dashes}", style)]])
+
+    def news(self, text: str, *, error: bool = False) -> None:
+        if not text.strip():
+            return
+        rows = wrapped(sanitize(text).replace("\t", " ").strip("\n"), self.measure)
+        if error:
+            glyphs = self.ink.glyphs
+            edge: Span = (f"{glyphs.waiting} ", "$error")
+            spans: list[RowSpans] = [[edge, (row, "")] for row in rows]
+            spans[0] = [edge, (f"{glyphs.failed} ", "$error"), (rows[0], "bold")]
+        else:
+            spans = [[("  ", ""), (row, "$muted")] for row in rows]
+        self._print("news", spans)
+
+    def table(self, title: str, body: Rows | str) -> None:
+        rows: list[RowSpans] = [[("  ", ""), (self._cut(title), "bold")]] if title else []
+        if isinstance(body, str):
+            lines = sanitize(body).replace("\t", "    ").split("\n")
+            rows += [[("  ", ""), (part, "")] for line in lines for part in wrapped(line, self.measure)]
+        else:
+            rows += [[("  ", ""), *row] for row in _columns(body, self.measure)]
+        self._print("table", rows)
+
+    def rest(self) -> None:
+        if self._last != "blank":
+            self._put([""])
+            self._last = "blank"
+
+    # ---- parts -----------------------------------------------------------------------------
+
+    def _body(self, kind: Kind, text: SettlingText, edge: str, *, final: bool) -> None:
+        width = self.measure
+        rows = [
+            self._edged(edge, self.ink.body(row, width)) for row in (text.finish() if final else text.take())
+        ]
+        if rows:
+            self._out(kind, rows)
+
+    def _edged(self, edge: str, row: str) -> str:
+        return f"{edge}{row}" if row else edge.rstrip(" ")
+
+    def _aside_edge(self, style: str) -> str:
+        return self.ink.write([(f"{self.ink.glyphs.aside} ", style)])
+
+    def _cut(self, text: str) -> str:
+        return shortened(text, self.measure, self.ink.glyphs.cut_right)
+
+    def _print(self, kind: Kind, rows: Sequence[Sequence[Span]]) -> None:
+        self._out(kind, [self.ink.write(row) for row in rows])
+
+    def _out(self, kind: Kind, rows: Sequence[str]) -> None:
+        before = self._last
+        together = before == kind and kind not in ("user", "head", "table")
+        gap = before != "blank" and not together and (before != "head" or kind == "user")
+        self._put([*([""] if gap else []), *rows])
+        self._last = kind
+
+    def _show(self) -> None:
+        """Draw the live row: what is being said, or what goes on."""
+        cells = max(8, self._columns() - TEXT_COLUMN - 2)
+        if self._thought is not None:
+            edge: Span = (f"{self.ink.glyphs.aside} ", "$reasoning")
+            self._live([edge, (self._thought.tail(cells) or "thinking", "italic $muted")])
+        elif self._answer is not None:
+            self._live([("  ", ""), (self._answer.tail(cells), "$muted")])
+        elif self._state:
+            self._live([("  ", ""), (shortened(self._state, cells, self.ink.glyphs.cut_right), "$muted")])
+        else:
+            self._live(None)
+
+
+class PlainPage:
+    """The page as words: no colours, no drawing, nothing that is written twice."""
+
+    def __init__(self, out: IO[str], *, show_thinking: bool = False, piped: bool = False) -> None:
+        """Without a person (`piped`) only the conversation is written, and errors go to standard error."""
+        self._out = out
+        self._piped = piped
+        self._show_thinking = show_thinking
+        self._name = "model"
+        self._open = ""
+        self._states: set[str] = set()
+
+    def user(self, text: str, note: str = "") -> None:
+        self._line(f"you{f' ({note})' if note else ''}: {text}")
+
+    def begin(self, name: str, note: str = "") -> None:
+        self._name = " ".join(sanitize(name).split())
+        if note:
+            self._line(f"{self._name} ({note})")
+
+    def answer(self, text: str) -> None:
+        self._stream("answer", f"{self._name}: ", text)
+
+    def end_answer(self) -> None:
+        self._close()
+
+    def think(self, text: str) -> None:
+        if self._show_thinking:
+            self._stream("thought", "thought: ", text)
+
+    def end_thought(self, seconds: float | None) -> None:
+        if self._show_thinking:
+            self._close()
+        else:
+            self._line("thought" if seconds is None else f"thought: {seconds:.1f} s")
+
+    def tool(self, row: ToolRow) -> None:
+        target = f" {' '.join(sanitize(row.target).split())}" if row.target else ""
+        self._line(f"tool: {row.name}{target}, {row.outcome}: {row.summary}")
+        for line in list(row.detail)[:MOST_RESULT_ROWS]:
+            self._line(f"  {line}")
+
+    def card(self, question: Question, note: str) -> None:
+        from app.glyphs import ASCII
+
+        word = "approve?" if question.kind == "call" else "answer?"
+        subject = question.tool if question.kind == "call" else question.message
+        self._line(f"{word} {subject}")
+        for row in body_rows(question, 10_000, ASCII, None):
+            self._line(f"  {''.join(text for text, _ in row)}")
+        if note:
+            self._line(f"  {note}")
+
+    def arguments(self, question: Question, arguments: dict[str, object]) -> None:
+        """The arguments a person put in place of the model's, as they would run."""
+        from app.glyphs import ASCII
+
+        for row in call_rows(arguments, 10_000, ASCII):
+            self._line(f"  {''.join(text for text, _ in row)}")
+
+    def state(self, text: str) -> None:
+        # A figure that changes would be written again and again: only the word is told, once.
+        word = text.split(" ")[0]
+        if self._piped:
+            return
+        if not word:
+            self._states.clear()
+        elif word == "loading" and word not in self._states:
+            self._states.add(word)
+            self._line("loading the model")
+
+    def stats(self, text: str) -> None:
+        if not self._piped:
+            self._line(text)
+
+    def note(self, text: str, *, warning: bool = False) -> None:
+        self._line(f"note: {text}")
+
+    def news(self, text: str, *, error: bool = False) -> None:
+        if error and self._piped:
+            self._close()
+            notify(text)
+        elif text.strip():
+            self._line(f"error: {text}" if error else text)
+
+    def table(self, title: str, body: Rows | str) -> None:
+        if title:
+            self._line(f"{title}:")
+        if isinstance(body, str):
+            self._line(body)
+            return
+        for row in body:
+            self._line("  " + ", ".join(cell for cell in row if cell))
+
+    def rest(self) -> None:
+        self._close()
+
+    # ---- parts -----------------------------------------------------------------------------
+
+    def _stream(self, kind: str, prefix: str, text: str) -> None:
+        text = sanitize(text)
+        if self._open != kind:
+            self._close()
+            text = text.lstrip("\n")
+            if not text:
+                return
+            self._out.write(prefix)
+            self._open = kind
+        self._out.write(text)
+        self._out.flush()
+
+    def _close(self) -> None:
+        if self._open:
+            self._open = ""
+            self._out.write("\n")
+            self._out.flush()
+
+    def _line(self, text: str) -> None:
+        self._close()
+        self._out.write(f"{sanitize(text).rstrip()}\n")
+        self._out.flush()
+
+
+def _columns(rows: Rows, measure: int) -> list[RowSpans]:
+    """Columns side by side, the last one wrapped; the first is bold."""
+    count = max((len(row) for row in rows), default=0)
+    widths = [
+        min(max((cell_len(row[place]) for row in rows if len(row) > place), default=0), measure // 2)
+        for place in range(count)
+    ]
+    found: list[RowSpans] = []
+    for row in rows:
+        cells = list(row) + [""] * (count - len(row))
+        start = sum(width + 3 for width in widths[:-1])
+        room = max(10, measure - start)
+        last = wrapped(cells[-1], room) if cells else [""]
+        spans: RowSpans = []
+        for place, cell in enumerate(cells[:-1]):
+            shown = shortened(cell, widths[place], "\u203a")
+            blanks = " " * (widths[place] - cell_len(shown) + 3)
+            spans.append((shown + blanks, "bold" if place == 0 else ""))
+        found.append([*spans, (last[0], "" if spans else "bold")])
+        found += [[(" " * start + part, "")] for part in last[1:]]
+    return found

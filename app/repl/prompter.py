@@ -1,0 +1,361 @@
+"""The line being written, by prompt_toolkit: one row that may be a draft, a live reply, or a question.
+
+Finished rows are printed above it; nothing above it is ever drawn again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import Application
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.history import History
+from prompt_toolkit.input.typeahead import clear_typeahead
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.shortcuts import CompleteStyle
+
+from app.repl.console import ARM_S, Ended, Line
+from app.repl.keys_input import KeysInput
+from app.theme_styles import prompt_depth, prompt_style
+from app.tui.widgets.paste import Folds, is_long, normalized
+
+if TYPE_CHECKING:
+    from prompt_toolkit.completion import Completer
+
+    from app.repl.ink import Ink, Span
+
+FRAME_S = 1 / 30
+_BARE: dict[str, Any] = {"set_exception_handler": False, "handle_sigint": False}
+
+
+class LinearOutput(Vt100_Output):
+    """A terminal on which bracketed paste is switched on once: no paste may meet it switched off."""
+
+    def enable_bracketed_paste(self) -> None:
+        pass
+
+    def disable_bracketed_paste(self) -> None:
+        pass
+
+    def hold_paste(self, on: bool) -> None:
+        """Switch it on at the beginning, off at the end."""
+        self.write_raw("\x1b[?2004h" if on else "\x1b[?2004l")
+        self.flush()
+
+
+class Prompter:
+    """Reads lines and prints rows above them. One at a time reads."""
+
+    def __init__(self, out: IO[str], ink: Ink, history: History, completer: Completer) -> None:
+        pty = Vt100_Output.from_pty(sys.stdout)
+        self.output = LinearOutput(cast(Any, out), pty.get_size, term=pty.term, enable_cpr=False)
+        self.input = KeysInput(sys.stdin)
+        self.folds = Folds()
+        self.live: Sequence[Span] | None = None
+        """What the row shows while the draft is empty; None shows the prompt."""
+        self.status = ""
+        """Behind the prompt while the draft is empty: a word about what goes on."""
+        self.interrupted: Callable[[], bool] = lambda: False
+        """Called on Ctrl-C: True where it was the reply that stopped."""
+        self.cleared: Callable[[], None] = lambda: None
+        """Called when Ctrl-C met an empty line and nothing runs."""
+        self.emptied: Callable[[], bool] = lambda: False
+        """Asked whenever the draft became empty: True wakes whoever reads."""
+        self.answers: Callable[[], bool] = lambda: False
+        """Whether Tab leads to a waiting question."""
+        self._ink = ink
+        self._raw = contextlib.ExitStack()
+        self._asking: Application[Any] | None = None
+        self._session: PromptSession[Any] = PromptSession(
+            message=self._message,
+            multiline=True,
+            prompt_continuation=lambda width, number, is_soft: "  ",
+            placeholder=self._placeholder,
+            history=history,
+            completer=completer,
+            complete_while_typing=Condition(self._completes),
+            complete_style=CompleteStyle.COLUMN,
+            reserve_space_for_menu=6,
+            key_bindings=self._keys(),
+            enable_suspend=True,
+            erase_when_done=True,
+            search_ignore_case=True,
+            tempfile_suffix=".md",
+            input=self.input,
+            output=self.output,
+            style=prompt_style(ink.palette),
+            include_default_pygments_style=False,
+            color_depth=prompt_depth(ink.palette),
+        )
+        self._session.app.min_redraw_interval = FRAME_S
+        self._session.default_buffer.on_text_changed += self._changed
+
+    # ---- as a whole ------------------------------------------------------------------------
+
+    def __enter__(self) -> Prompter:
+        # Between two lines the terminal stays raw: what is typed then is not echoed into the answer.
+        self._raw.enter_context(self.input.raw_mode())
+        self.output.hold_paste(True)
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self.output.hold_paste(False)
+        self._raw.close()
+
+    def cooked(self) -> AbstractContextManager[None]:
+        """Within, the terminal is as other programs expect it."""
+
+        @contextlib.contextmanager
+        def within() -> Any:
+            self.output.hold_paste(False)
+            with self.input.cooked_mode():
+                yield
+            self.output.hold_paste(True)
+
+        return within()
+
+    piped = False
+
+    def rest(self, busy: bool) -> None:
+        """A reply began or ended: the row shows it by itself."""
+
+    @property
+    def columns(self) -> int:
+        """Of the screen, at least 20."""
+        return max(20, self.output.get_size().columns)
+
+    def restyle(self, ink: Ink) -> None:
+        """Use another theme."""
+        self._ink = ink
+        self._session.style = prompt_style(ink.palette)
+
+    # ---- printing --------------------------------------------------------------------------
+
+    def print(self, rows: Sequence[str]) -> None:
+        """Print rows for good, above the line being written."""
+        if not rows:
+            return
+        app = self._asking or self._session.app
+        running = app if app.is_running and not app.is_done else None
+        if running is not None:
+            running.renderer.erase(leave_alternate_screen=False)
+        # The terminal is raw: a line feed alone would not go back to the first column.
+        self.output.write_raw("".join(f"{row}\r\n" for row in rows))
+        self.output.flush()
+        if running is not None:
+            running.invalidate()
+
+    def send_sequence(self, sequence: str) -> None:
+        """Write a control sequence that moves nothing."""
+        self.output.write_raw(sequence)
+        self.output.flush()
+
+    def show(self, live: Sequence[Span] | None) -> None:
+        """Show a live row where there is no draft; None shows the prompt again."""
+        self.live = live
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Draw the row anew."""
+        if self._session.app.is_running:
+            self._session.app.invalidate()
+
+    # ---- reading ---------------------------------------------------------------------------
+
+    @property
+    def draft(self) -> str:
+        """What is being written, pastes folded."""
+        return self._session.default_buffer.text
+
+    def wake(self) -> None:
+        """End `read` without a line; the draft comes back with the next one."""
+        self._end(Ended.WOKEN)
+
+    def insert(self, text: str) -> None:
+        """Put text into the draft of the next line."""
+        self._next, self._place = self._next + normalized(text), None
+
+    def take_draft(self) -> str:
+        """The draft that reading ended with, whole; the next line begins without it."""
+        text, self._next, self._place = self.folds.unfold(self._next), "", None
+        self.folds.clear()
+        return text
+
+    async def read(self) -> Line | Ended:
+        """The next line of the person, or why there is none."""
+        default, self._next = self._next, ""
+        place, self._place = self._place, None
+        start = Document(default, len(default) if place is None else min(place, len(default)))
+        found = await self._session.prompt_async(
+            default=start, set_exception_handler=False, handle_sigint=False
+        )
+        if isinstance(found, Ended):
+            return found
+        shown = str(found)
+        text = self.folds.unfold(shown)
+        self.folds.clear()
+        return Line(text, shown)
+
+    async def ask(self, message: Sequence[Span], default: str = "", *, armed: bool = False) -> str | None:
+        """One more line, about something else than the chat; None on Ctrl-C and Ctrl-D.
+
+        With `armed`, whatever was typed before it appeared and shortly after is dropped.
+        """
+        keys = KeyBindings()
+
+        @keys.add("c-c")
+        def _none(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
+            self.interrupt()
+
+        if armed:
+            clear_typeahead(self.input)
+            self.input.deaf_until = time.monotonic() + ARM_S
+        session: PromptSession[Any] = PromptSession(
+            message=_fragments(message),
+            key_bindings=keys,
+            input=self.input,
+            output=self.output,
+            style=self._session.style,
+            include_default_pygments_style=False,
+            color_depth=self._session.color_depth,
+        )
+        self._asking = session.app
+        try:
+            found = await session.prompt_async(
+                default=default, set_exception_handler=False, handle_sigint=False
+            )
+        except EOFError:
+            return None
+        finally:
+            self._asking = None
+        return None if found is None else str(found)
+
+    # ---- parts -----------------------------------------------------------------------------
+
+    _next = ""
+    _place: int | None = None
+
+    def _end(self, reason: Ended) -> None:
+        app = self._session.app
+        if app.is_running and not app.is_done:
+            buffer = self._session.default_buffer
+            self._next, self._place = buffer.text, buffer.cursor_position
+            app.exit(result=reason)
+
+    def _message(self) -> StyleAndTextTuples:
+        if self.live is not None and not self.draft:
+            return _fragments(self.live)
+        return [("class:prompt", f"{self._ink.glyphs.prompt} ")]
+
+    def _placeholder(self) -> StyleAndTextTuples:
+        return [("class:placeholder", self.status)] if self.live is None else []
+
+    def _completes(self) -> bool:
+        before = self._session.default_buffer.document.current_line_before_cursor
+        word = before.rpartition(" ")[2]
+        return self._is_command() or (word.startswith("@") and len(word) > 1)
+
+    def _is_command(self) -> bool:
+        text = self.draft
+        return text.startswith("/") and not text.startswith("//") and "\n" not in text
+
+    def _changed(self, buffer: Buffer) -> None:
+        if not buffer.text and self.emptied():
+            self.wake()
+
+    def _folded(self, text: str) -> str:
+        return self.folds.fold(text) if is_long(text) else text
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+        tab_answers = Condition(lambda: self.answers())
+
+        @keys.add("enter")
+        def _enter(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
+            buffer = event.current_buffer
+            if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
+                buffer.complete_state = None
+            elif buffer.document.char_before_cursor == "\\":
+                buffer.delete_before_cursor()
+                buffer.newline(copy_margin=False)
+            elif buffer.text.strip():
+                buffer.append_to_history()
+                event.app.exit(result=buffer.text)
+
+        @keys.add("c-j")
+        @keys.add("escape", "enter")
+        def _newline(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
+            event.current_buffer.newline(copy_margin=False)
+
+        @keys.add("<bracketed-paste>")
+        def _paste(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
+            event.current_buffer.insert_text(self._folded(normalized(event.data)))
+
+        @keys.add("c-h")
+        def _backspace(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
+            buffer = event.current_buffer
+            word = self.folds.word_before(buffer.document.text_before_cursor)
+            buffer.delete_before_cursor(count=len(word) if word else event.arg)
+
+        @keys.add("c-g")
+        @keys.add("c-x", "c-e")
+        def _edit(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
+            self._end(Ended.EDIT)
+
+        @keys.add("c-c")
+        def _interrupt(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
+            self.interrupt()
+
+        @keys.add("c-d", filter=Condition(lambda: not self.draft))
+        def _leave(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
+            event.app.exit(result=Ended.LEAVE)
+
+        @keys.add("tab", filter=tab_answers)
+        def _answer(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
+            self.wake()
+
+        return keys
+
+    def interrupt(self) -> None:
+        """What Ctrl-C does: stop the reply, else clear the draft, else hint, then leave."""
+        if self._asking is not None:
+            if self._asking.is_running and not self._asking.is_done:
+                self._asking.exit(result=None)
+            return
+        if self.interrupted():
+            return
+        if self.draft:
+            self._session.default_buffer.reset()
+            self.folds.clear()
+            if self.emptied():
+                self.wake()
+        else:
+            self.cleared()
+
+    def cancel_ask(self) -> None:
+        """End `ask` without an answer: nobody waits for it any more."""
+        if self._asking is not None:
+            self.interrupt()
+
+    def leave(self) -> None:
+        """End reading as Ctrl-D does."""
+        self._end(Ended.LEAVE)
+
+
+def _fragments(spans: Sequence[Span]) -> StyleAndTextTuples:
+    """Spans as prompt_toolkit takes them: tones are classes there."""
+    found: StyleAndTextTuples = []
+    for text, style in spans:
+        words = [f"class:{word[1:]}" if word.startswith("$") else word for word in style.split()]
+        found.append((" ".join(word for word in words if word != "on"), text))
+    return found

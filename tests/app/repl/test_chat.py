@@ -1,0 +1,361 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from app.config import Settings, Value
+from app.repl.console import Ended
+from app.repl.face import ReplFace
+from backend.scripted import Pause, ScriptedEngine
+from backend.types import ContextOverflowError, EngineError, ReasoningPiece, ToolCall
+from tests.app.repl.chatting import chat, home_files, last_user_text
+
+
+async def test_each_line_is_answered() -> None:
+    told = await chat("hi", "  ", "again", scripts=[["Hello ", "there."], ["And again."]])
+    assert "› hi\n\n  scripted\n  Hello there.\n" in told.seen
+    assert "› again\n" in told.seen
+    assert "And again." in told.seen
+    assert told.code == 0
+
+
+async def test_answers_are_laid_out_as_markdown() -> None:
+    told = await chat("hi", scripts=[["# Title\n\nSome **bold", "** words.\n\n- one\n- two\n"]])
+    assert "\x1b[1mbold\x1b[0m" in told.text
+    assert "**" not in told.seen
+    assert "Some " in told.seen
+
+
+async def test_the_figures_of_a_reply_stand_below_it() -> None:
+    told = await chat("hi", scripts=[["Hello."]])
+    assert "Hello.\n\n  0." in told.seen
+    assert "ctx 2/8.2k" in told.seen
+
+
+async def test_two_slashes_send_text_that_begins_with_one() -> None:
+    told = await chat("//etc is a folder", scripts=[["Yes."]])
+    assert last_user_text(told.engine) == "/etc is a folder"
+
+
+async def test_an_unknown_command_names_the_nearest_one() -> None:
+    told = await chat("/sytem be brief")
+    assert "Did you mean /system?" in told.seen
+    assert not told.engine.requests
+
+
+@pytest.mark.parametrize("error", [EngineError("It broke.", remedy="Mend it."), EngineError("odd")])
+async def test_an_error_keeps_the_message_for_retry_and_the_loop(error: EngineError) -> None:
+    told = await chat("a long text", "/retry", "bye", scripts=[[error], ["fine"], ["good"]])
+    assert str(error) in told.seen
+    assert error.remedy in told.seen
+    assert "/retry sends it again" in told.seen
+    assert "fine" in told.seen and "good" in told.seen
+    texts = [request.messages[-1]["content"] for request in told.engine.requests if request.messages]
+    assert texts == ["a long text", "a long text", "bye"]
+
+
+async def test_a_reply_that_was_cut_says_so() -> None:
+    from backend.types import ChatOutcome
+
+    outcome = ChatOutcome(finish="length", prompt_tokens=9, new_tokens=4, text="once upon")
+    told = await chat("hi", scripts=[["once upon", outcome]])
+    assert "/continue goes on" in told.seen
+
+
+async def test_a_thought_is_told_in_one_row() -> None:
+    told = await chat("hi", scripts=[[ReasoningPiece("Let me "), ReasoningPiece("see."), "Yes."]])
+    assert "╎ thought for 0.0 s" in told.seen
+    assert "Let me" not in told.seen
+    assert any("Let me see." in row for row in told.live)
+
+
+async def test_show_thinking_writes_thoughts_out() -> None:
+    settings = Settings({"show_thinking": Value(True, "--show-thinking")})
+    told = await chat("hi", scripts=[[ReasoningPiece("Let me see."), "Yes."]], settings=settings)
+    assert "╎ Let me see.\n" in told.seen
+
+
+async def test_hostile_text_reaches_no_terminal() -> None:
+    evil = "\x1b]52;c;ZXZpbA==\x07\x1b[2J\x9b31m\u202ereversed\x00"
+    told = await chat(
+        f"hi {evil}",
+        scripts=[[ReasoningPiece(evil), f"start {evil} end"], [EngineError(f"broke {evil}")]],
+    )
+    said = told.text + "".join(told.live)
+    for sign in ("\x1b]", "\x1b[2J", "\x9b", "\u202e", "\x00", "\x07"):
+        assert sign not in said
+
+
+# ---- tools ---------------------------------------------------------------------------------
+
+CALL = ToolCall("call_1", "write_note", {"path": "a.txt", "text": "hello"}, '{"path":"a.txt","text":"hello"}')
+
+
+def calling(call: ToolCall = CALL) -> list[list[object]]:
+    return [[call], ["Done."]]
+
+
+async def run_tool(
+    *answers: str | None, **options: object
+) -> tuple[list[tuple[str, str]], str, ScriptedEngine]:
+    from tools import tool
+
+    ran: list[tuple[str, str]] = []
+
+    @tool(does="write")
+    def write_note(path: str, text: str) -> str:
+        """Write a note."""
+        ran.append((path, text))
+        return "wrote it"
+
+    told = await chat("go", scripts=calling(), answers=answers, tools=[write_note], **options)  # type: ignore[arg-type]
+    return ran, told.seen, told.engine
+
+
+async def test_an_approved_call_runs_and_is_told() -> None:
+    ran, text, _ = await run_tool("y")
+    assert ran == [("a.txt", "hello")]
+    assert "╏ " in text and "approve?" in text
+    assert "hello" in text
+    assert "write_note" in text and "wrote it" in text
+    assert "Done." in text
+
+
+@pytest.mark.parametrize("answer", ["", "yes", "Y", "yy", "ok", "n", "n because", "s x", "1", None, "x"])
+async def test_anything_but_an_exact_yes_is_no(answer: str | None) -> None:
+    ran, _, _ = await run_tool(answer)
+    assert ran == []
+
+
+async def test_a_reason_reaches_the_model() -> None:
+    _, _, engine = await run_tool("n not in this folder")
+    assert "not in this folder" in str(engine.requests[-1].messages)
+
+
+async def test_no_and_stop_ends_the_reply() -> None:
+    _, text, engine = await run_tool("x")
+    assert len(engine.requests) == 1
+    assert "Stopped." in text
+
+
+async def test_only_questions_that_just_appeared_are_armed() -> None:
+    from tools import tool
+
+    @tool(does="write")
+    def write_note(path: str, text: str) -> str:
+        """Write a note."""
+        return "wrote it"
+
+    told = await chat("go", scripts=calling(), answers=["y"], tools=[write_note])  # type: ignore[arg-type]
+    assert told.person.asked[0][1] is True
+
+
+async def test_control_characters_of_a_call_are_visible() -> None:
+    call = ToolCall("c", "write_note", {"path": "a\x1b[2Jb", "text": "x\u202ey"}, "{}")
+    from tools import tool
+
+    @tool(does="write")
+    def write_note(path: str, text: str) -> str:
+        """Write a note."""
+        return "wrote it"
+
+    told = await chat("go", scripts=[[call], ["Done."]], answers=["n"], tools=[write_note])
+    assert "␛[2J" in told.seen and "⟨U+202E⟩" in told.seen
+    assert "\x1b[2J" not in told.text and "\u202e" not in told.seen
+
+
+async def test_piped_lines_cannot_approve() -> None:
+    from tools import tool
+
+    ran: list[str] = []
+
+    @tool(does="write")
+    def write_note(path: str, text: str) -> str:
+        """Write a note."""
+        ran.append(path)
+        return "wrote it"
+
+    told = await chat("go", "y", scripts=[*calling(), ["More."]], tools=[write_note], piped=True)  # type: ignore[list-item]
+    assert ran == []
+    assert told.code == 5
+    assert last_user_text(told.engine) == "y"
+
+
+# ---- while a reply is written ----------------------------------------------------------------
+
+
+async def test_ctrl_c_stops_the_reply_and_keeps_its_text() -> None:
+    gate = asyncio.Event()
+    faces: list[ReplFace] = []
+
+    async def stop() -> None:
+        while "half a rep" not in "".join(
+            str(row) for row in [faces[0].page._answer and faces[0].page._answer.source]
+        ):  # type: ignore[union-attr]
+            await asyncio.sleep(0.001)
+        await faces[0].interrupt()
+
+    scripts = [["half a rep", Pause(until=gate), "ly"], ["fine"]]
+    told = await chat("hi", stop, "again", scripts=scripts, watch=faces.append)
+    assert "half a rep\n" in told.seen
+    assert "Stopped." in told.seen
+    assert "half a rep" in str(told.engine.requests[-1].messages)
+    assert "fine" in told.seen
+
+
+async def test_what_is_typed_meanwhile_waits_in_the_queue() -> None:
+    gate = asyncio.Event()
+    faces: list[ReplFace] = []
+
+    async def type_ahead() -> None:
+        while not faces[0].narrator.busy:
+            await asyncio.sleep(0.001)
+        await faces[0].send("second")
+        while not faces[0].narrator.queued:
+            await asyncio.sleep(0.001)
+        gate.set()
+
+    told = await chat("first", type_ahead, scripts=[["one", Pause(until=gate)], ["two"]], watch=faces.append)
+    assert "› second   queued\n" in told.seen
+    assert told.seen.count("› second") == 2
+    assert told.seen.index("› second   queued") < told.seen.rindex("› second\n") < told.seen.index("two")
+
+
+async def test_a_waiting_message_can_be_taken_back() -> None:
+    gate = asyncio.Event()
+    faces: list[ReplFace] = []
+
+    async def type_ahead() -> None:
+        from app.commands import run_line
+
+        while not faces[0].narrator.busy:
+            await asyncio.sleep(0.001)
+        await faces[0].send("second")
+        await run_line(faces[0], "/queue")
+        await run_line(faces[0], "/queue remove 1")
+        gate.set()
+
+    told = await chat("first", type_ahead, scripts=[["one", Pause(until=gate)]], watch=faces.append)
+    assert "Taken back: second" in told.seen
+    assert len(told.engine.requests) == 1
+
+
+# ---- chats -----------------------------------------------------------------------------------
+
+
+async def test_a_chat_is_kept_and_gone_on_with() -> None:
+    first = await chat("remember the heron", scripts=[["I will."]])
+    assert first.code == 0
+    second = await chat("which bird?", scripts=[["The heron."]], last=True)
+    assert "› remember the heron\n" in second.seen
+    assert "I will." in second.seen
+    assert len(second.engine.requests[0].messages or ()) == 3
+
+
+async def test_going_on_without_a_chat_is_a_usage_failure() -> None:
+    told = await chat("hi", last=True)
+    assert told.code == 2
+    assert "There is no chat to go on with." in told.seen
+
+
+async def test_a_fork_leaves_the_first_chat_as_it_was() -> None:
+    await chat("one", scripts=[["first"]])
+    told = await chat("/fork", "two", "/resume", answers=["2"], scripts=[["second"]], last=True)
+    assert told.seen.count("› one\n") == 3
+    assert told.seen.rstrip().endswith("first") or "first" in told.seen[told.seen.rindex("› one") :]
+
+
+async def test_an_empty_chat_leaves_nothing() -> None:
+    await chat("/set temperature 0.5")
+    told = await chat("/resume")
+    assert "There is no chat yet." in told.seen
+
+
+async def test_a_private_chat_leaves_no_word_on_a_disk(isolated_home: Path) -> None:
+    told = await chat("the word is xylophone", scripts=[["xylophone it is"]], private=True)
+    assert "xylophone it is" in told.seen
+    assert "xylophone" not in home_files(isolated_home)
+
+
+async def test_slash_private_opens_a_chat_that_is_not_kept(isolated_home: Path) -> None:
+    told = await chat("/private", "the word is xylophone", scripts=[["yes"]])
+    assert "nothing of it reaches a disk" in told.seen
+    assert "xylophone" not in home_files(isolated_home)
+
+
+# ---- commands --------------------------------------------------------------------------------
+
+
+async def test_a_setting_holds_from_the_next_message() -> None:
+    told = await chat("/set temperature 0.25", "hi", scripts=[["yes"]])
+    assert told.engine.requests[0].config.temperature == 0.25
+
+
+async def test_retry_with_settings_of_its_own_keeps_those_of_the_chat() -> None:
+    told = await chat("/set top_k 7", "hi", "/retry --temperature 0.2", "more", scripts=[["a"], ["b"], ["c"]])
+    assert [request.config.temperature for request in told.engine.requests] == [None, 0.2, None]
+    assert [request.config.top_k for request in told.engine.requests] == [7, 7, 7]
+
+
+async def test_undo_gives_the_message_back() -> None:
+    told = await chat("hi", "/undo", "other", scripts=[["a"], ["b"]])
+    assert told.person.inserted == ["hi"]
+    assert [turn["content"] for turn in told.engine.requests[-1].messages or ()] == ["other"]
+
+
+async def test_a_prompt_file_is_a_command(isolated_home: Path) -> None:
+    folder = isolated_home / ".config/fireside/prompts"
+    folder.mkdir(parents=True)
+    (folder / "haiku.md").write_text("---\ndescription: a poem\n---\nWrite a haiku about $ARGUMENTS.\n")
+    told = await chat("/help", "/haiku the sea", scripts=[["Waves."]])
+    assert "/haiku [TEXT]" in told.seen and "a poem" in told.seen
+    assert last_user_text(told.engine) == "Write a haiku about the sea."
+
+
+async def test_a_shell_line_goes_with_the_next_message() -> None:
+    told = await chat("!echo from-the-shell", "what was that?", scripts=[["An echo."]])
+    assert "from-the-shell" in told.seen
+    assert "from-the-shell" in last_user_text(told.engine)
+    assert "what was that?" in last_user_text(told.engine)
+
+
+async def test_a_file_after_at_is_attached(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("the heron is grey")
+    told = await chat("what is in @notes.txt?", scripts=[["A heron."]], workspace=str(tmp_path))
+    assert "the heron is grey" in str(told.engine.requests[0].messages)
+
+
+async def test_the_end_of_input_leaves_at_once() -> None:
+    assert (await chat(Ended.LEAVE, "never said")).engine.requests == []
+
+
+# ---- without a person ------------------------------------------------------------------------
+
+
+async def test_piped_lines_are_answered_one_by_one() -> None:
+    told = await chat("one", "two", scripts=[["first"], ["second"]], piped=True)
+    assert told.seen == "scripted: first\nscripted: second\n"
+    assert len(told.engine.requests[1].messages or ()) == 3
+
+
+async def test_the_first_failure_of_piped_lines_is_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    scripts = [[EngineError("It broke.")], ["fine"]]
+    told = await chat("one", "two", scripts=scripts, piped=True)  # type: ignore[arg-type]
+    assert told.code == 1
+    assert "It broke." in capsys.readouterr().err
+    assert told.seen == "scripted: fine\n"
+
+
+async def test_piped_lines_that_do_not_fit_exit_4(capsys: pytest.CaptureFixture[str]) -> None:
+    told = await chat("one", scripts=[[ContextOverflowError(9000, 8192)]], piped=True)
+    assert told.code == 4
+    assert "9000" in capsys.readouterr().err
+
+
+async def test_plain_words_stand_for_edges() -> None:
+    told = await chat("hi", scripts=[[ReasoningPiece("hm"), "**Yes** `a`."]], plain=True)
+    assert "scripted: **Yes** `a`.\n" in told.seen
+    assert "thought: 0.0 s\n" in told.seen
+    assert all(sign not in told.text for sign in "›╎╏\x1b")

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.repl.settling import SettlingText
+from app.tui.transcript.markdown import MarkdownText
+from app.tui.transcript.rows import COLOUR, Mode, Row
+
+BLOCKS = [
+    "A plain paragraph of some words that is long enough to be wrapped at least once or twice.",
+    "Some **bold words that go on over the end of the row, as they do** and then `code with * star` too.",
+    "# A heading",
+    "- one item\n- another item with more words than one row can hold at this width\n- third",
+    "1. first\n2. second\n   more of it",
+    "```python\ndef f(x):\n    return x * 2\n\n# a comment\n```",
+    "| name | value |\n|---|---:|\n| one | 1 |\n| two with more words | 22 |",
+    "> a quote of several words that has to be wrapped because it is long, and goes on",
+    "---",
+    "A [link](http://example.com/a) and *emphasis* and a_snake_case and 2 * 3 * 4 stars.",
+    "Unclosed **bold that never ends and goes on for more than a row, so that it is held for a while",
+    "Text\nwith line\nbreaks",
+    "~~gone~~ and <b>html</b> & entities &amp; more",
+]
+PROSE = [block for block in BLOCKS if "|---|" not in block]
+documents = st.lists(st.sampled_from(PROSE), min_size=1, max_size=5).map("\n\n".join)
+
+
+def texts(rows: list[Row]) -> list[str]:
+    return [row.text.rstrip() for row in rows]
+
+
+def streamed(source: str, sizes: list[int], width: int, mode: Mode) -> list[Row]:
+    text, rows, place = SettlingText(width, mode), list[Row](), 0
+    index = 0
+    while place < len(source):
+        size = sizes[index % len(sizes)]
+        index += 1
+        text.append(source[place : place + size])
+        place += size
+        rows += text.take()
+        assert "\n" not in text.tail(width)
+    return rows + text.finish()
+
+
+def whole(source: str, width: int, mode: Mode) -> list[Row]:
+    text = MarkdownText(source, finished=True)
+    text.layout(width, mode)
+    return text.rows
+
+
+@pytest.mark.parametrize("mode", [COLOUR, Mode(plain=True), Mode(plain=True, ascii=True)])
+@pytest.mark.parametrize("source", BLOCKS)
+def test_a_block_comes_out_as_if_it_had_come_whole(source: str, mode: Mode) -> None:
+    for size in (1, 3, 7, 1000):
+        assert texts(streamed(source, [size], 40, mode)) == texts(whole(source, 40, mode)), size
+
+
+@given(documents, st.lists(st.integers(1, 30), min_size=1, max_size=8), st.integers(20, 90))
+@settings(deadline=None, max_examples=60)
+def test_a_text_comes_out_as_if_it_had_come_whole(source: str, sizes: list[int], width: int) -> None:
+    assert texts(streamed(source, sizes, width, COLOUR)) == texts(whole(source, width, COLOUR))
+
+
+@given(documents, st.lists(st.tuples(st.integers(1, 40), st.integers(20, 90)), min_size=1, max_size=8))
+@settings(deadline=None, max_examples=60)
+def test_no_word_is_lost_or_said_twice_when_the_width_changes(
+    source: str, pieces: list[tuple[int, int]]
+) -> None:
+    text, rows, place, index = SettlingText(60, COLOUR), list[Row](), 0, 0
+    while place < len(source):
+        size, width = pieces[index % len(pieces)]
+        index += 1
+        text.resize(width)
+        text.append(source[place : place + size])
+        place += size
+        rows += text.take()
+    rows += text.finish()
+
+    def words(found: list[Row]) -> list[str]:
+        return re.findall(r"\w+", " ".join(row.text for row in found))
+
+    if any(mark in source for mark in ("```", "](")):
+        return  # where a line of code or an address breaks elsewhere, its words do too
+    assert words(rows) == words(whole(source, 60, COLOUR))
+
+
+def test_rows_come_out_while_a_long_block_is_written() -> None:
+    text, given_out = SettlingText(40, COLOUR), 0
+    text.append("```python\n")
+    for number in range(200):
+        text.append(f"x = {number}\n")
+        given_out += len(text.take())
+        assert given_out >= number - 2
+    assert text.tail(40) == ""
+
+
+def test_the_tail_is_the_end_of_what_is_in_no_row() -> None:
+    text = SettlingText(40, COLOUR)
+    text.append("word " * 6)
+    text.take()
+    assert text.tail(20).startswith("\u2039")
+    assert len(text.tail(20)) <= 20
+    assert text.tail(80) == ("word " * 6).strip()
