@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual import events, work
 from textual.actions import SkipAction
@@ -19,11 +20,15 @@ from app.tui.widgets.approval import ApprovalCard
 from app.tui.widgets.composer import Draft
 from app.tui.widgets.seam import Hint, News
 
+if TYPE_CHECKING:
+    from app.clipboard import Copied
+
 QUIT_WITHIN_S = 2.0
 ERROR_ARMS_AFTER_S = 0.5
 MODES = ("ask", "read", "all", "plan")
 ANYWHERE = frozenset({"copy_or_stop", "leave", "suspend_process", "mouse"})
 """What a key does also while a dialog is open."""
+SAVES: Hint = ("s", "saves them to a file")
 BLOCK_KEYS: tuple[Hint, ...] = (("c", "copy"), ("e", "edit"), ("f", "fork"), ("enter", "fold"))
 
 
@@ -37,12 +42,14 @@ class FiresideApp(Reading):
         self.mouse_on = True
         self._quit_asked = -QUIT_WITHIN_S
         self._error_at = 0.0
+        self._copied = ""
 
     def on_mount(self) -> None:
         """The keys are bound before the first one comes."""
         if self.bound:
             self.set_keymap(self.bound)
-        self.draft.free_keys = free_keys(self.bound)
+        free = free_keys(self.bound)
+        self.draft.frees = lambda key: key in free or (key == "s" and self._saves_copy)
 
     def key_rows(self) -> Sequence[tuple[str, str, str]]:
         """Every key as (group, keys, what it does), as they are bound now."""
@@ -128,6 +135,10 @@ class FiresideApp(Reading):
     def on_key(self, event: events.Key) -> None:
         """Keys at the conversation: at a block, at an error, or the beginning of a message."""
         if len(self.screen_stack) > 1:
+            return
+        if event.key == "s" and self._saves_copy and not self.draft.text:
+            event.stop()
+            self._save_copy()
             return
         self.seam.dismiss()
         if not self.transcript.has_focus:
@@ -356,12 +367,53 @@ class FiresideApp(Reading):
 
     def copy(self, text: str, what: str) -> None:
         """Put text on the clipboard, and tell which way it went."""
-        self.copy_to_clipboard(text)
-        self.say(f"{what} sent to the terminal, OSC 52")
+        self._copied = text
+        self._put_on_clipboard(text)
+
+    @work(exclusive=True, exit_on_error=False, group="copy")
+    async def _put_on_clipboard(self, text: str) -> None:
+        from app.clipboard import ClipboardError, copy
+
+        def work() -> Copied:
+            return copy(text, self._send_sequence, keep_off_disk=self.chat.private)
+
+        try:
+            copied = await asyncio.to_thread(work)
+        except ClipboardError as err:
+            self.say(str(err), error=True)
+            return
+        if copied.way == "tool":
+            self.seam.say(News(copied.notice(), mark=self.glyphs.done))
+        elif copied.way == "terminal" and not self.chat.private:
+            self.seam.say(News(copied.notice(), hints=(SAVES,)))
+        else:
+            self.say(copied.notice())
+
+    @property
+    def _saves_copy(self) -> bool:
+        """Whether the seam offers to save what was copied."""
+        return self.seam.news is not None and SAVES in self.seam.news.hints
+
+    def _save_copy(self) -> None:
+        from app.clipboard import ClipboardError, save
+
+        try:
+            self.say(save(self._copied).notice())
+        except ClipboardError as err:
+            self.say(str(err), error=True)
+
+    def _send_sequence(self, sequence: str) -> None:
+        self.call_from_thread(self.write_out, sequence)
 
     async def read_clipboard(self) -> str | None:
         """The clipboard's text; None where it cannot be read."""
-        return self.clipboard or None
+        from app.clipboard import ClipboardError, paste
+
+        try:
+            return await asyncio.to_thread(paste)
+        except ClipboardError as err:
+            self.say(str(err), error=True)
+            return None
 
 
 _MODE_WORDS = {

@@ -163,6 +163,16 @@ class Program(Stage):
         if self._manager is not None:
             await self._manager.aclose()
 
+    @property
+    def resume_line(self) -> str | None:
+        """What brings this chat back, for the shell; None for one that is not kept."""
+        chat = self._chat
+        if chat.id is None or chat.private or not chat.story.items:
+            return None
+        return (
+            f"fireside --resume {chat.id.removeprefix('sess_')[:8]}   goes on with {one_line(chat.title)!r}"
+        )
+
     # ---- chats -----------------------------------------------------------------------------
 
     async def open_chat(self, session_id: str, *, item_id: str | None = None, query: str = "") -> None:

@@ -1,48 +1,101 @@
-"""The launcher of the full-screen face: what the terminal can do, the app, and a tidy end."""
+"""The launcher of the full-screen face: what the terminal can do, the app behind its guards, a tidy end."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
+from typing import TYPE_CHECKING
 
+from app import paths
 from app.exits import ExitCode
-from app.terminal import notify
+from app.fd_guard import FdGuard
+from app.guard import on_ending_signal, run_guarded
+from app.terminal import color_depth, in_screen, notify, over_ssh
 from app.tui.start import Start
+
+if TYPE_CHECKING:
+    from app.theming import Palette
+    from app.tui.app import FiresideApp
 
 
 def run(start: Start) -> int:
-    """Chat on the whole screen until the person leaves; returns the exit code."""
-    return asyncio.run(_run(start))
+    """Chat on the whole screen until the person leaves; returns the exit code.
+
+    Call it while there is one thread: it forks, and its child does everything.
+    """
+    return run_guarded(lambda: _face(start))
 
 
-async def _run(start: Start) -> int:
-    from app import glyphs, theming
-    from app.terminal import color_depth
+def _face(start: Start) -> int:
+    palette = _palette(start)
+    try:
+        guard = FdGuard(paths.state_dir() / "screen.log").__enter__()
+    except OSError:
+        return asyncio.run(_chat(start, palette, None))
+    try:
+        return asyncio.run(_chat(start, palette, guard))
+    finally:
+        guard.__exit__(None, None, None)
+
+
+async def _chat(start: Start, palette: Palette, guard: FdGuard | None) -> int:
+    from app.priority import drawing_yields
+
+    app = _app(start, palette)
+    app.fd_guard = guard
+    loop = asyncio.get_running_loop()
+
+    def end(number: int) -> None:
+        loop.call_soon_threadsafe(app.exit, None, 128 + number)
+
+    on_ending_signal(end)
+    with drawing_yields():
+        try:
+            await app.run_async()
+        finally:
+            await app.close_down()
+    if app.failure is not None:
+        notify(str(app.failure))
+    elif (line := app.resume_line) is not None:
+        print(line, file=sys.stderr, flush=True)
+    return app.return_code or ExitCode.ANSWERED
+
+
+def _app(start: Start, palette: Palette) -> FiresideApp:
+    from app.config import table
+    from app.glyphs import choose
     from app.tui.app import FiresideApp
+    from app.tui.keys import read_keymap
     from app.tui.widgets.history import History, history_file
+
+    keymap, wrong = read_keymap(table("keys", paths.config_file()))
+    start.notices.extend(wrong)
+    still = bool(os.environ.get("NO_COLOR")) or over_ssh()
+    return FiresideApp(
+        start,
+        palette,
+        choose(bool(start.settings.get("ascii", False))),
+        history=History(history_file()),
+        motion=not still,
+        hyperlinks=not in_screen() and os.environ.get("TERM") != "linux",
+        keymap=keymap,
+    )
+
+
+def _palette(start: Start) -> Palette:
+    """The theme as this terminal shows it. A broken one is told later, and the default is used."""
+    from app import theming
 
     theme, problem = theming.choose(start.settings.get("theme", theming.DEFAULT))
     if problem is not None:
         start.notices.append(str(problem))
-    palette = theming.palette(theme, color_depth("auto"))
-    app = FiresideApp(
-        start,
-        palette,
-        glyphs.choose(bool(start.settings.get("ascii", False))),
-        history=History(history_file()),
-        motion=not os.environ.get("NO_COLOR"),
-    )
-    try:
-        code = await app.run_async()
-    finally:
-        await app.close_down()
-    if app.failure is not None:
-        notify(str(app.failure))
-    return code or app.return_code or ExitCode.ANSWERED
+    depth = color_depth()
+    answer = None
+    if depth in (None, "standard") or theme.colors is None:
+        from app.ground import ask_ground
 
-
-if __name__ == "__main__":
-    from app.config import resolve
-
-    sys.exit(run(Start(resolve({}))))
+        with contextlib.suppress(OSError):
+            answer = ask_ground()
+    return theming.palette(theme, depth, dark_ground=theming.ground_is_dark(answer))

@@ -12,6 +12,7 @@ from textual.binding import BindingType
 from textual.containers import Container, Horizontal, Vertical
 from textual.widget import Widget
 
+from app.fd_guard import FdGuard
 from app.glyphs import Glyphs
 from app.guard import interrupts_left_to_programs
 from app.terminal import sanitize, title_sequence
@@ -70,6 +71,8 @@ class Stage(App[int]):
             palette=palette, glyphs=glyphs, motion=motion, hyperlinks=hyperlinks, id="transcript"
         )
         self.side = Container(id="side")
+        self.fd_guard: FdGuard | None = None
+        """What keeps native output off the screen, where there is one."""
         self.side_wanted: bool | None = None
         """Whether the person opened or closed the side pane; None: the width decides."""
         self._title = ""
@@ -151,7 +154,8 @@ class Stage(App[int]):
     @contextlib.contextmanager
     def lent(self) -> Generator[None]:
         """Within, the terminal is another program's."""
-        with interrupts_left_to_programs(), self.suspend():
+        lifted = self.fd_guard.lifted() if self.fd_guard else contextlib.nullcontext()
+        with self.suspend(), lifted, interrupts_left_to_programs():
             yield
 
     def set_terminal_title(self, title: str) -> None:

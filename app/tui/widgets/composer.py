@@ -75,8 +75,8 @@ class Draft(TextArea):
         self.match_cursor_bracket = False
         self.folds = Folds()
         self.history_of_messages = history
-        self.free_keys: frozenset[str] = frozenset()
-        """Printable keys that mean something else while the draft is empty."""
+        self.frees: Callable[[str], bool] = lambda key: False
+        """Whether a printable key means something else while the draft is empty."""
         self.picking: Callable[[], bool] = lambda: False
         """Whether a list is open that some keys belong to."""
         self._most_rows = 8
@@ -121,7 +121,7 @@ class Draft(TextArea):
         return not self._is_free(key) and super().check_consume_key(key, character)
 
     def _is_free(self, key: str) -> bool:
-        return key in self.free_keys and not self.text
+        return not self.text and self.frees(key)
 
     async def _on_key(self, event: events.Key) -> None:
         if event.key in PICKING_KEYS and self.picking():
