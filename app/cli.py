@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,9 @@ from app.display import force_color
 from app.exits import ExitCode, Failure, explain, usage
 from app.flags import CHAT, SESSION, Flag, Given, command, settings_of
 from app.terminal import is_terminal, notify, prepare, sanitize
+
+if TYPE_CHECKING:
+    from app.tui.start import Start
 
 SWITCH_INTERVAL_S = 0.001
 """How long a busy Python thread keeps the engine's from its next step; the default is 5 ms."""
@@ -117,7 +120,7 @@ def _repl(ctx: typer.Context, given: Given) -> int:
 
 
 app.callback(invoke_without_command=True)(command(_chat, *ONE_SHOT, *SESSION, *CHAT))
-app.command("repl")(command(_repl, PLAIN, *CHAT))
+app.command("repl")(command(_repl, PLAIN, *SESSION, *CHAT))
 
 
 @app.command()
@@ -421,12 +424,28 @@ def _check_chat(given: Given) -> None:
 
 
 def _start_repl(given: Given) -> int:
-    if chosen := [flag.names[0] for flag in SESSION if flag.name in given]:
-        raise usage(f"{', '.join(chosen)}: the chat line by line has no sessions and tools.", "Use -p.")
-    settings = _settings(given)
+    _check_chat(given)
     from app.repl import run
 
-    return run(settings, plain=given.get("plain", False))
+    return run(_start(given), plain=given.get("plain", False))
+
+
+def _start(given: Given) -> Start:
+    """How a face begins with the flags given."""
+    from app.tui.start import Start
+
+    settings = _settings(given)
+    tools = settings.get("tools")
+    return Start(
+        settings=settings,
+        last=given.get("continue_", False),
+        resume=given.get("resume"),
+        fork=given.get("fork"),
+        private=given.get("private", False),
+        tools=() if given.get("no_tools") else None if tools is None else tuple(tools),
+        approve=settings.get("approve", "ask"),
+        workspace=given.get("workspace"),
+    )
 
 
 def _print_version() -> int:
