@@ -10,7 +10,7 @@ from app.tui.transcript.blocks import Leaf, SourceLine
 from app.tui.transcript.inline import Text, read_inline
 from app.tui.transcript.layout import Layout, Page
 from app.tui.transcript.rows import Row, Run, add_attributes
-from app.tui.transcript.wrap import breaks, cells, clip_prefix, prefix_runs, run_starts, slice_runs
+from app.tui.transcript.wrap import breaks, cells, clip_prefix, is_narrow, prefix_runs, run_starts, slice_runs
 
 _GAP = 3
 """Blanks between columns."""
@@ -61,7 +61,8 @@ def lay_table(leaf: Leaf, page: Page) -> int:
     naturals = layout.naturals
     for row in layout.cells[whole:]:
         # The row that grows moves no column, but one sign of two cells must fit.
-        naturals = [max(width, min(2, cell.width)) for width, cell in zip(naturals, row, strict=True)]
+        needs = [1 if is_narrow(cell.joined) else 2 for cell in row]
+        naturals = list(map(max, naturals, needs))
     columns = _share(naturals, page.width - len(clip_prefix(leaf.cont, page.width)))
     if columns != layout.columns:
         layout.columns = columns
