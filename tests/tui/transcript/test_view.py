@@ -223,7 +223,7 @@ async def test_what_lives_has_an_ember_and_a_caret() -> None:
 
 async def test_an_answer_without_text_takes_no_row() -> None:
     reply = Answer(live=True)
-    async with reading([NameRow("m"), reply, UserTurn("next")]) as (transcript, pilot):
+    async with reading([NameRow("m"), reply, UserTurn("next")]) as (transcript, _):
         assert shown(transcript)[:3] == ["    m", "", "  ▐ next"]
         transcript.append_text(reply, "\n\n")
         transcript.flush()
