@@ -157,6 +157,10 @@ class Palette:
     attributes: Mapping[Tone, tuple[Attribute, ...]]
     """Added to a role where there are no tones; empty where there are."""
     syntax: Mapping[Code, Style]
+    terminal_depth: ColorSystem | None
+    """How many colours the terminal shows, also where the theme uses fewer."""
+    dark_ground: bool
+    """Whether the terminal's own ground is dark."""
 
     @property
     def tones(self) -> bool:
@@ -208,6 +212,7 @@ def palette(theme: Theme, depth: ColorSystem | None = "truecolor", *, dark_groun
     that ground stays visible, in 16 colours, without colour, and in the theme `terminal`.
     """
     colors = theme.colors
+    terminal_depth = depth
     if colors is None:
         depth = depth and "standard"
         # Roles need colours that differ, for the Textual filter to know them by.
@@ -225,7 +230,14 @@ def palette(theme: Theme, depth: ColorSystem | None = "truecolor", *, dark_groun
         ansi=numbers,
         attributes={**ansi.attributes} if toneless else {},
         syntax=theme.syntax,
+        terminal_depth=terminal_depth,
+        dark_ground=dark_ground,
     )
+
+
+def switch(drawn: Palette, theme: Theme) -> Palette:
+    """Another theme on the terminal that `drawn` is shown on."""
+    return palette(theme, drawn.terminal_depth, dark_ground=drawn.dark_ground)
 
 
 def ground_is_dark(answer: str | None, environ: Mapping[str, str] = os.environ) -> bool:

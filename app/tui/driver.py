@@ -24,3 +24,11 @@ class ScreenDriver(LinuxDriver):
         self.resume_application_mode()
         # This is a signal handler: the loop is to be woken, and the app to paint in its own time.
         asyncio.get_running_loop().call_soon_threadsafe(self._app.call_later, self._app.refresh)
+
+    def use_mouse(self, on: bool) -> None:
+        """Take the mouse, or leave it to the terminal for its own selection; holds after a stop too."""
+        if not on:
+            self._disable_mouse_support()
+        self._mouse = on
+        if on:
+            self._enable_mouse_support()

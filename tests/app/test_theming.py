@@ -82,6 +82,15 @@ def test_the_terminal_theme_never_asks_for_more_than_16_colours() -> None:
     assert theming.palette(terminal, None).depth is None
 
 
+@pytest.mark.parametrize("dark", [True, False])
+def test_a_switch_keeps_to_the_terminal_not_to_the_last_theme(dark: bool) -> None:
+    drawn = theming.palette(theme("daylight"), "256", dark_ground=dark)
+    drawn = theming.switch(drawn, theme("terminal"))
+    assert (drawn.depth, drawn.dark) == ("standard", dark)
+    drawn = theming.switch(drawn, theme("hearth"))
+    assert (drawn.depth, drawn.dark) == ("256", True)
+
+
 @pytest.mark.parametrize(
     ("answer", "environ", "dark"),
     [
