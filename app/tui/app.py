@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from textual import events, work
 from textual.actions import SkipAction
 
-from app.theming import palette as palette_of
-from app.theming import read
+from app.theming import read, switch
 from app.tui.chat import Chat
+from app.tui.driver import ScreenDriver
 from app.tui.keys import free_keys, key_rows
 from app.tui.reading import Reading
 from app.tui.transcript.entries import ErrorEntry
@@ -347,20 +347,16 @@ class FiresideApp(Reading):
 
     def use_theme(self, name: str) -> None:
         """Draw with another theme from now on. ThemeError where there is none or it is broken."""
-        theme = read(name)
-        self.redraw_with(palette_of(theme, self.palette.depth, dark_ground=self.palette.dark))
+        self.redraw_with(switch(self.palette, read(name)))
         self.show_chat()
 
     def action_mouse(self) -> None:
         """Leave the mouse to the terminal, for its own selection, or take it back."""
         driver = self._driver
-        if driver is None:
+        if not isinstance(driver, ScreenDriver):
             return
         self.mouse_on = not self.mouse_on
-        if self.mouse_on:
-            driver._enable_mouse_support()  # pyright: ignore # there is no public way
-        else:
-            driver._disable_mouse_support()  # pyright: ignore
+        driver.use_mouse(self.mouse_on)
         self.say(
             "the mouse is ours again" if self.mouse_on else "the mouse is the terminal's; ctrl+o takes it"
         )

@@ -18,6 +18,7 @@ from app.guard import interrupts_left_to_programs
 from app.terminal import sanitize, title_sequence
 from app.textual_theme import install
 from app.theming import Palette
+from app.tui.driver import ScreenDriver
 from app.tui.frame import composer_rows, is_tall, side_by_default, side_overlays, side_width
 from app.tui.grid import Grid, grid_of
 from app.tui.keys import bindings
@@ -59,7 +60,7 @@ class Stage(App[int]):
         hyperlinks: bool = True,
     ) -> None:
         """Without `motion` nothing moves by itself; `hyperlinks` where the terminal knows OSC 8."""
-        super().__init__()
+        super().__init__(driver_class=ScreenDriver)
         self.palette = palette
         self.glyphs = glyphs
         self.composer = Composer(glyphs, history)
