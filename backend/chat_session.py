@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from backend.reply import Failed, Ids
-from backend.request_checks import check_content, check_stream, check_tools
+from backend.request_checks import check_content, check_stream, check_tools, refuse_media
 from backend.stream import Stream
 from backend.turns import Turn, TurnQueue
 from backend.types import (
@@ -163,7 +163,7 @@ class ChatSession:
 
         Raises ValueError, ContextOverflowError, QueueFullError, EngineError.
         """
-        self._refuse_media(images, audio, videos)
+        refuse_media(self._card.model_id, images, audio, videos)
         if content is None:  # pyright: ignore[reportUnnecessaryComparison]
             raise ValueError("send needs something to say, not None; respond() goes on without a new turn")
         check_content(content, "what is sent")
@@ -194,7 +194,7 @@ class ChatSession:
         **overrides: Any,
     ) -> Any:
         """Answer an explicit conversation; the history stays as it is (82)."""
-        self._refuse_media(images, audio, videos)
+        refuse_media(self._card.model_id, images, audio, videos)
         settings = GenerationConfig.of(config, **overrides)
         offered = self._offered(tools)
         check_stream(stream)
@@ -340,11 +340,6 @@ class ChatSession:
 
     def _budgeted(self, config: GenerationConfig) -> GenerationConfig:
         return config.over(GenerationConfig(max_new_tokens=self._budget))
-
-    def _refuse_media(self, images: Sequence[Any], audio: Sequence[Any], videos: Sequence[Any]) -> None:
-        for name, media in (("images", images), ("audio", audio), ("videos", videos)):
-            if len(media):
-                raise ValueError(f"{name}: {self._card.model_id} reads text only")
 
 
 def _text(events: Iterator[Any]) -> Iterator[str | ToolCall]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from backend import native, wire
-from backend.chat_engine import EngineStats, LoadSpec, Rendered, Request
+from backend.chat_engine import LoadSpec, Rendered, Request
 from backend.model import GenerativeModel, load
 from backend.reply import Delivery, Failed, Ids
 from backend.types import EngineError
@@ -103,10 +103,7 @@ class Child:
             case "residency":
                 return model.residency
             case "stats":
-                counters = model.pipeline.engine.counters()
-                return EngineStats(
-                    counters.running, counters.waiting, counters.slots, counters.cached_tokens, model.max_seq
-                )
+                return model.pipeline.stats()
             case _:
                 raise ValueError(f"unknown operation {operation!r}")
 

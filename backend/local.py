@@ -156,11 +156,7 @@ class InProcessEngine:
         return False
 
     async def stats(self) -> EngineStats:
-        model = self._loaded()
-        counters = model.pipeline.engine.counters()
-        return EngineStats(
-            counters.running, counters.waiting, counters.slots, counters.cached_tokens, model.max_seq
-        )
+        return self._loaded().pipeline.stats()
 
     async def unload(self) -> None:
         """Free the model; a load that runs ends as cancelled."""

@@ -15,7 +15,7 @@ from backend.model_facts import Config, ModelFacts
 from backend.pipeline import Pipeline
 from backend.prompt import PromptBuilder
 from backend.reply import Failed, Ids
-from backend.request_checks import check_messages, check_prompt, check_stream, check_tools
+from backend.request_checks import check_messages, check_prompt, check_stream, check_tools, refuse_media
 from backend.stream import Inbox, Stream
 from backend.types import (
     ChatOutcome,
@@ -133,7 +133,7 @@ class GenerativeModel(ModelFacts):
 
         Raises ValueError, ContextOverflowError, EngineError.
         """
-        self._refuse_media(images, audio, videos)
+        refuse_media(self._handle.info.path.stem, images, audio, videos)
         if prompt is not None and not isinstance(prompt, str):
             if messages is not None:
                 raise ValueError("give either a prompt or messages, not both and not neither")
@@ -193,7 +193,7 @@ class GenerativeModel(ModelFacts):
         """The reply in pieces: text, or lists of ids with `decode=False`, or typed pieces with
         `stream="events"` (59 to 65). Closing it early only stops the delivery.
         """
-        self._refuse_media(images, audio, videos)
+        refuse_media(self._handle.info.path.stem, images, audio, videos)
         check_stream(stream, ("text", "events"))
         request = self._request(prompt, messages, GenerationConfig.of(config, **overrides), raw=raw)
         inbox = Inbox(on_outcome=self._remember)
@@ -219,7 +219,7 @@ class GenerativeModel(ModelFacts):
         Returns the text; with `stream=True` an iterator of text pieces and then `ToolCall`s, with
         `stream="events"` of typed pieces ending in the ChatOutcome. Closing it cancels the reply.
         """
-        self._refuse_media(images, audio, videos)
+        refuse_media(self._handle.info.path.stem, images, audio, videos)
         check_stream(stream)
         request = self.chat_request(messages, GenerationConfig.of(config, **overrides), tools)
         if not stream:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -182,11 +182,6 @@ class ModelFacts:
             raise ValueError(f"n must be at least 1, not {request.n}")
         if request.n > MOST_SLOTS:
             raise ValueError(f"n must be at most {MOST_SLOTS}, not {request.n}")
-
-    def _refuse_media(self, images: Sequence[Any], audio: Sequence[Any], videos: Sequence[Any]) -> None:
-        for name, media in (("images", images), ("audio", audio), ("videos", videos)):
-            if len(media):
-                raise ValueError(f"{name}: {self.card.model_id} reads text only")
 
     @property
     def _template(self) -> ChatTemplate | None:

@@ -11,7 +11,7 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from backend.chat_engine import Request
+from backend.chat_engine import EngineStats, Request
 from backend.engine.constrained import compiled
 from backend.engine.engine import Engine
 from backend.engine.request import Ended, EngineRequest
@@ -78,6 +78,11 @@ class Pipeline:
         if reply := self._replies.get(request_id):
             reply.cancelled.set()
             self.engine.cancel(request_id)
+
+    def stats(self) -> EngineStats:
+        """What the engine is doing now."""
+        now = self.engine.counters()
+        return EngineStats(now.running, now.waiting, now.slots, now.cached_tokens, self.handle.max_seq)
 
     def prepare(self, request: Request) -> Future[Prompt]:
         """The prompt of a request, made on the preparing thread, whether or not it fits."""

@@ -64,6 +64,13 @@ def check_stream(stream: object, choices: Sequence[object] = (False, True, "even
         raise ValueError(f"stream must be one of {', '.join(map(repr, choices))}, not {stream!r:.40}")
 
 
+def refuse_media(model_id: str, images: Sequence[Any], audio: Sequence[Any], videos: Sequence[Any]) -> None:
+    """ValueError where a model that reads text only is given anything else."""
+    for name, media in (("images", images), ("audio", audio), ("videos", videos)):
+        if len(media):
+            raise ValueError(f"{name}: {model_id} reads text only")
+
+
 def _check_turn(turn: object, where: str) -> None:
     if not isinstance(turn, Mapping):
         raise ValueError(f"{where} must be a mapping with a role and content, not {_kind(turn)}")

@@ -32,28 +32,6 @@ class ReplyGrammar:
     """What a complete answer must still pass; None where the grammar holds to its whole schema."""
 
 
-def tool_grammar(
-    chat_format: ChatFormat,
-    tools: Sequence[Mapping[str, Any]] = (),
-    *,
-    tool_choice: str | Mapping[str, Any] | None = "auto",
-    parallel_tool_calls: bool = True,
-    json_schema: Mapping[str, Any] | bool | None = None,
-    prime: str = "",
-    allows_thought: bool = True,
-) -> Grammar | None:
-    """The grammar of a reply; see `reply_grammar`, which also tells the warnings."""
-    return reply_grammar(
-        chat_format,
-        tools,
-        tool_choice=tool_choice,
-        parallel_tool_calls=parallel_tool_calls,
-        json_schema=json_schema,
-        prime=prime,
-        allows_thought=allows_thought,
-    ).grammar
-
-
 def reply_grammar(
     chat_format: ChatFormat,
     tools: Sequence[Mapping[str, Any]] = (),

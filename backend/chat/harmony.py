@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Generator
 
 from backend.chat.calls import OpenCall, is_json
-from backend.chat.format import ChatFormat
 from backend.chat.parser import ReplyParser
 from backend.chat.stream import Mark, Marks, visible
-from backend.types import ReasoningFormat
 
 _MESSAGE = "<|message|>"
 _START = "<|start|>"
@@ -20,29 +17,14 @@ _CHANNEL = re.compile(r"<\|channel\|>(\w+)")
 _HEAD_STARTS = ("<|", "to=", "assistant")
 _LONGEST_HEAD_START = 9
 _FUNCTIONS = "functions."
+_HEAD_MARKS = Marks([Mark(text) for text in (_MESSAGE, *_ENDS)])
+_END_MARKS = Marks([Mark(text) for text in _ENDS])
 _ANYBODY = frozenset({"assistant", "user", "all"})
 
 
 class HarmonyParser(ReplyParser):
     """The parser of the harmony format: the last channel of a header counts, a recipient may stand
     in the role or the channel, and a broken header is dropped with its message."""
-
-    def __init__(
-        self,
-        chat_format: ChatFormat,
-        *,
-        prime: str = "",
-        tools: Sequence[Mapping[str, Any]] = (),
-        reasoning_format: ReasoningFormat = "auto",
-        fenced: bool = False,
-        forced: bool = False,
-    ) -> None:
-        self._heads = Marks([Mark(_MESSAGE), *map(Mark, _ENDS)])
-        self._ends = Marks([Mark(end) for end in _ENDS])
-        super().__init__(
-            chat_format, prime=prime, tools=tools, reasoning_format=reasoning_format, fenced=fenced,
-            forced=forced,
-        )  # fmt: skip
 
     def _read(self) -> Generator[None, None, None]:
         while not (self.stream.final and self.stream.ended):
@@ -57,7 +39,7 @@ class HarmonyParser(ReplyParser):
             return ""
         head = ""
         while True:
-            at, found = self._heads.find(stream.text, stream.pos, stream.final)
+            at, found = _HEAD_MARKS.find(stream.text, stream.pos, stream.final)
             head += stream.take(at)
             if found is None:
                 if stream.final:
@@ -67,7 +49,7 @@ class HarmonyParser(ReplyParser):
                     return None
                 yield
                 continue
-            mark = self._heads.marks[found[0]]
+            mark = _HEAD_MARKS.marks[found[0]]
             stream.pos = found[1].end
             if mark.text == _MESSAGE:
                 return head
@@ -129,10 +111,10 @@ class HarmonyParser(ReplyParser):
         """Tell the body as it arrives; the marker that ended it, empty at the end of the reply."""
         stream = self.stream
         while True:
-            at, found = self._ends.find(stream.text, stream.pos, stream.final)
+            at, found = _END_MARKS.find(stream.text, stream.pos, stream.final)
             tell(stream.take(at))
             if found is not None:
-                mark = self._ends.marks[found[0]]
+                mark = _END_MARKS.marks[found[0]]
                 if mark.text == _START:
                     return mark.text
                 return stream.take(found[1].end)

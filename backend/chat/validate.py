@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, TypeGuard
 
 from backend.chat.pattern import UnsupportedPattern
 from backend.chat.strings import FORMATS, found
+from backend.chat.values import type_of
 
 Schema: TypeAlias = Any
 """A JSON Schema as JSON reads it: an object or a boolean. Untrusted, so nothing is assumed of it."""
@@ -113,32 +114,13 @@ def is_schema(value: object) -> TypeGuard[Mapping[str, Any] | bool]:
     return isinstance(value, Mapping | bool)
 
 
-def kind(value: object) -> str:
-    """The JSON type of a value."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "integer" if value.is_integer() else "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case _:
-            return "object"
-
-
 def identity(value: Any) -> Any:
     """A hashable key, equal for values that JSON Schema calls equal: 1 and 1.0, but not 1 and true."""
     if is_list(value):
         return ("array", tuple(identity(item) for item in value))
     if is_object(value):
         return ("object", frozenset((key, identity(item)) for key, item in value.items()))
-    return ("number" if is_number(value) else kind(value), value)
+    return ("number" if is_number(value) else type_of(value), value)
 
 
 def type_names(schema: Mapping[str, Any]) -> list[str] | None:
@@ -191,7 +173,7 @@ class _Check:
         depth += 1
         yield from self.combined(value, schema, at, depth)
         names = type_names(schema)
-        actual = kind(value)
+        actual = type_of(value)
         if names is not None and actual not in names and not (actual == "integer" and "number" in names):
             yield f"{at or 'the value'} must be {' or '.join(names)}, not {actual}"
             return

@@ -39,7 +39,7 @@ def type_names(schema: object, root: object = None, depth: int = 0) -> set[str]:
 
 
 def type_of(value: object) -> str:
-    """The JSON Schema name of a value's type."""
+    """The JSON Schema name of a value's type; a number without a fraction is an integer."""
     match value:
         case None:
             return "null"
@@ -48,7 +48,7 @@ def type_of(value: object) -> str:
         case int():
             return "integer"
         case float():
-            return "number"
+            return "integer" if value.is_integer() else "number"
         case str():
             return "string"
         case list():

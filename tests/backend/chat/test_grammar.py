@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from backend import native
 from backend.chat.format import CallSyntax, ChatFormat, Thought
-from backend.chat.grammar import reply_grammar, tool_grammar
+from backend.chat.grammar import reply_grammar
 from backend.chat.parser import ReplyParser
 from backend.chat.schema import SchemaError
+from backend.types import Grammar as Gbnf
 from backend.types import TextPiece
 from tests.backend.chat import published
 from tests.backend.chat.gbnf import Grammar, LlamaCpp
@@ -87,6 +88,10 @@ TOOLS = [
     {"type": "function", "function": {"name": "weather", "parameters": CITY}},
     {"type": "function", "function": {"name": "noop", "parameters": {"type": "object", "properties": {}}}},
 ]
+
+
+def tool_grammar(chat_format: ChatFormat, tools: Any = (), **options: Any) -> Gbnf | None:
+    return reply_grammar(chat_format, tools, **options).grammar
 
 
 def accepts(chat_format: ChatFormat, text: str, tools: Any = TOOLS, **options: Any) -> bool:
