@@ -195,7 +195,9 @@ class FiresideApp(Reading):
 
     def action_next(self) -> None:
         """Tab: to what waits, to the chats, and back to the draft."""
-        if not self.draft.has_focus:
+        if self.completion.opened:
+            self.take_offer()
+        elif not self.draft.has_focus:
             self.transcript.cursor_clear()
             self.draft.focus()
         elif self.approval.question is not None:
@@ -204,10 +206,6 @@ class FiresideApp(Reading):
             self.transcript.focus()
         else:
             self.open_side()
-
-    def on_approval_card_leave(self, event: ApprovalCard.Leave) -> None:
-        """From the card to the draft."""
-        self.draft.focus()
 
     @work(exit_on_error=False, group="answer")
     async def on_approval_card_answered(self, event: ApprovalCard.Answered) -> None:

@@ -108,10 +108,6 @@ class ApprovalCard(Vertical, can_focus=True):
         action: str
         content: dict[str, Any]
 
-    @dataclass
-    class Leave(Message):
-        """The person wants to write."""
-
     def __init__(self, glyphs: Glyphs) -> None:
         super().__init__(id="approval")
         self._glyphs = glyphs
@@ -130,13 +126,13 @@ class ApprovalCard(Vertical, can_focus=True):
         self._upper = Static("", markup=False)
         self._lower = Static("", markup=False)
         self._side = Static("", markup=False)
-        self._field = CardField()
+        self.field = CardField()
 
     def compose(self) -> ComposeResult:
         yield self._upper
         with Horizontal():
             yield self._side
-            yield self._field
+            yield self.field
         yield self._lower
 
     # ---- what is shown ---------------------------------------------------------------------
@@ -303,7 +299,7 @@ class ApprovalCard(Vertical, can_focus=True):
         prompt_at = -1 if self._mode or not self.has_focus_within else self._key_row(lower)
         self._upper.update(self._dressed(upper, -1))
         self._lower.update(self._dressed(lower, prompt_at))
-        field = self._field.parent
+        field = self.field.parent
         assert isinstance(field, Horizontal)
         field.display = bool(self._mode)
         if self._mode:
@@ -315,8 +311,8 @@ class ApprovalCard(Vertical, can_focus=True):
             field.styles.padding = (0, max(0, grid.width - grid.right), 0, 0)
 
     def _field_height(self) -> int:
-        rows = max(1, min(FIELD_ROWS, self._field.wrapped_document.height))
-        self._field.styles.height = rows
+        rows = max(1, min(FIELD_ROWS, self.field.wrapped_document.height))
+        self.field.styles.height = rows
         return rows
 
     def _key_row(self, rows: Sequence[RowSpans]) -> int:
@@ -344,10 +340,7 @@ class ApprovalCard(Vertical, can_focus=True):
         question = self.question
         if question is None or self._mode:
             return
-        if event.key == "tab":
-            event.stop()
-            self.post_message(self.Leave())
-        elif event.key in ("up", "down", "pageup", "pagedown"):
+        if event.key in ("up", "down", "pageup", "pagedown"):
             event.stop()
             self._scroll_body(event.key)
         elif not self._armed:
@@ -425,17 +418,17 @@ class ApprovalCard(Vertical, can_focus=True):
 
     def _open_field(self, mode: str, text: str) -> None:
         self._mode, self._complaint = mode, ""
-        self._field.load_text(text)
-        self._field.move_cursor(self._field.document.end)
-        self._field.placeholder = {"reason": "a reason for the model, or none"}.get(mode, "")
+        self.field.load_text(text)
+        self.field.move_cursor(self.field.document.end)
+        self.field.placeholder = {"reason": "a reason for the model, or none"}.get(mode, "")
         if mode.startswith("field:") and self.question is not None:
             asked = next(one for one in self.question.fields if f"field:{one.name}" == mode)
-            self._field.placeholder = asked.title
+            self.field.placeholder = asked.title
         self._draw()
-        self._field.focus()
+        self.field.focus()
 
     def _close_field(self) -> None:
-        within = self._field.has_focus
+        within = self.field.has_focus
         self._mode = ""
         if within:
             self.focus()
