@@ -19,7 +19,7 @@ from app.config import Settings
 from app.display import force_color
 from app.exits import ExitCode, Failure, explain, usage
 from app.flags import CHAT, SESSION, Flag, Given, command, settings_of
-from app.terminal import is_terminal, notify, prepare, sanitize
+from app.terminal import can_fill_screen, is_terminal, notify, prepare, sanitize
 
 if TYPE_CHECKING:
     from app.tui.start import Start
@@ -110,8 +110,18 @@ def _chat(ctx: typer.Context, given: Given) -> int:
         ctx.obj = given
         return 0
     if not {"prompt", "file", "attach"} & given.keys() and is_terminal(sys.stdin) and is_terminal(sys.stdout):
-        return _start_repl(given)
+        return _start_repl(given) if _is_plain(given) else _start_tui(given)
     return _answer_once(given)
+
+
+def _is_plain(given: Given) -> bool:
+    """Whether a person wants lines rather than the whole screen, or the terminal shows nothing else."""
+    return bool(given.get("plain") or os.environ.get("ACCESSIBLE")) or not can_fill_screen()
+
+
+def _tui(ctx: typer.Context, given: Given) -> int:
+    """Chat on the whole screen."""
+    return _start_tui({**(ctx.obj or {}), **given})
 
 
 def _repl(ctx: typer.Context, given: Given) -> int:
@@ -119,7 +129,8 @@ def _repl(ctx: typer.Context, given: Given) -> int:
     return _start_repl({**(ctx.obj or {}), **given})
 
 
-app.callback(invoke_without_command=True)(command(_chat, *ONE_SHOT, *SESSION, *CHAT))
+app.callback(invoke_without_command=True)(command(_chat, *ONE_SHOT, PLAIN, *SESSION, *CHAT))
+app.command("tui")(command(_tui, *SESSION, *CHAT))
 app.command("repl")(command(_repl, PLAIN, *SESSION, *CHAT))
 
 
@@ -421,6 +432,16 @@ def _check_chat(given: Given) -> None:
         raise usage("--tools and --no-tools do not go together.")
     if given.get("max_turns", 1) < 1:
         raise usage("--max-turns takes a number of at least 1.")
+
+
+def _start_tui(given: Given) -> int:
+    if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
+        raise usage("The full-screen face needs a terminal.", "`fireside -p` answers without one.")
+    _check_chat(given)
+    start = _start(given)
+    from app.tui.run import run
+
+    return run(start)
 
 
 def _start_repl(given: Given) -> int:
