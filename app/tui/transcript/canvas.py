@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
@@ -91,10 +92,6 @@ class Canvas(ScrollView):
         if self._laid_out and self._sheet() != self.page.sheet:
             self._reflow()
         self.refresh()
-
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        self._painter = None
 
     def _dress(self) -> None:
         bar = self.vertical_scrollbar
@@ -229,8 +226,13 @@ class Canvas(ScrollView):
         segments = [_spot(" ", start)] * lead
         offset = row.offset
         for run in row.runs:
-            if run.offset < 0:
-                segments += [_spot(" ", Point(index, section_index, offset))] * len(run.text)
+            if run.offset < 0 or run.stands_for:
+                size, last = cell_len(run.text), max(0, run.stands_for - 1)
+                steps = [*range(size - 1), max(size - 1, last)] if run.stands_for else [0] * size
+                offset = run.offset if run.stands_for else offset
+                places = [Point(index, section_index, offset + min(step, last)) for step in steps]
+                segments += [_spot(" ", place) for place in places]
+                offset += run.stands_for
                 continue
             segments.append(_spot(run.text, Point(index, section_index, run.offset)))
             offset = run.offset + len(run.text)
@@ -263,7 +265,9 @@ def _filtered(strip: Strip, each: LineFilter, background: Color) -> Strip:
 
 
 def _range_of(row: Row) -> tuple[int, int]:
-    spans = [(run.offset, run.offset + len(run.text)) for run in row.runs if run.offset >= 0]
+    spans = [
+        (run.offset, run.offset + (run.stands_for or len(run.text))) for run in row.runs if run.offset >= 0
+    ]
     return (min([start for start, _ in spans]), max([end for _, end in spans])) if spans else (0, 0)
 
 

@@ -102,14 +102,13 @@ class Page:
         self._measure()
 
     def _change_list(self) -> None:
-        known = {entry: entry.height for entry in self._laid if entry.sheet == self.sheet}
         self._index_again()
-        self._measure(known)
+        self._measure()
 
     def _index_again(self) -> None:
         self._index = {entry: index for index, entry in enumerate(self.entries)}
 
-    def _measure(self, known: dict[Entry, int] | None = None) -> None:
+    def _measure(self) -> None:
         sheet = self.sheet
         gaps: list[int] = []
         heights: list[int] = []

@@ -148,7 +148,8 @@ class Painter:
             if not marks or look.offset < 0:
                 segments.append(Segment(text, style))
                 continue
-            for piece, kind in _cut(text, look.offset, marks):
+            pieces = _whole(look, marks) if look.stands_for else _cut(text, look.offset, marks)
+            for piece, kind in pieces:
                 segments.append(Segment(piece, style if kind is None else self._marked(style, kind)))
         return at
 
@@ -185,6 +186,9 @@ class Painter:
 
     def _make_style(self, run: Run, ground: str, dress: Dress) -> Style:
         palette = self._palette
+        if run.style[0] == "#":
+            upper, _, lower = run.style.partition("/")
+            return Style(color=upper, bgcolor=lower)
         role, letters = split_style(run.style)
         letters += dress.attributes
         attributes = {_ATTRIBUTES[letter] for letter in letters if letter in _ATTRIBUTES}
@@ -223,6 +227,13 @@ def _hyperlink(address: str) -> Style:
     style = Style(link=address)
     style._link_id = f"{zlib.crc32(address.encode()):x}"  # pyright: ignore[reportPrivateUsage]
     return style
+
+
+def _whole(run: Run, marks: Sequence[Mark]) -> list[tuple[str, str | None]]:
+    """A run that shows its source in other words is marked as a whole."""
+    end = run.offset + run.stands_for
+    over = [mark.kind for mark in marks if mark.start < end and run.offset < mark.end]
+    return [(run.text, over[-1] if over else None)]
 
 
 def _cut(text: str, offset: int, marks: Sequence[Mark]) -> list[tuple[str, str | None]]:

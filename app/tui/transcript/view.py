@@ -120,8 +120,8 @@ class Transcript(Frames, can_focus=True):
             return
         self._drop_selection()
         self._viewport.leave(entry)
+        self.flush()
         self.page.remove(entry)
-        self._pending.pop(entry, None)
         if self._cursor is entry:
             self.cursor_clear()
         self._restore()
@@ -355,7 +355,7 @@ class Transcript(Frames, can_focus=True):
 
     def find(self, query: str, *, near: Entry | None = None) -> int:
         """Mark what holds `query`, letters of either case, and go to the nearest hit; how many there are."""
-        self._take_pending()
+        self.flush()
         self._search = Search(query, self.entries)
         self.refresh()
         hits = self._search.hits

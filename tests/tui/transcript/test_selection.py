@@ -131,3 +131,12 @@ async def test_wide_characters_are_counted_as_characters() -> None:
     async with reading([Answer("日本語 and 👩‍👩‍👧 family")]) as (transcript, _):
         assert transcript.point_at(Offset(6, 0)) == Point(0, 0, 1)
         assert transcript.point_at(Offset(11, 0)) == Point(0, 0, 4)
+
+
+async def test_a_formula_is_selected_as_it_was_written() -> None:
+    async with reading([Answer("so $x^2$ and &amp; end")]) as (transcript, pilot):
+        assert shown(transcript)[0] == "    so x² and & end"
+        await drag(transcript, pilot, (7, 0), (8, 0))
+        assert transcript.screen.get_selected_text() == "$x^2$"
+        await drag(transcript, pilot, (10, 0), (14, 0))
+        assert transcript.screen.get_selected_text() == "and &amp;"
