@@ -7,11 +7,13 @@ import base64
 import mimetypes
 import os
 import sqlite3
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from app.attach import decoded
 from app.sessions.database import Database
 from app.sessions.errors import FiresideError, InvalidInputError, not_found
 from app.sessions.records import Json, new_id, now
@@ -19,6 +21,7 @@ from app.sessions.records import Json, new_id, now
 MB = 1_000_000
 MAX_BYTES = 25 * MB
 _LIMITS = {"image": 5 * MB, "pdf": 20 * MB, "text": 10 * MB, "audio": 25 * MB}
+_PDFS_REMEMBERED = 16
 _TEXT_TYPES = ("application/json", "application/xml", "application/toml", "application/yaml")
 
 
@@ -49,6 +52,8 @@ class SessionFiles:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._pdf_texts: OrderedDict[str, str] = OrderedDict()
+        """What was read of the last PDFs, by file id: their content never changes, and reading is slow."""
 
     async def upload(self, session_id: str, path: str | os.PathLike[str]) -> SessionFile:
         """Keep a copy of a file. 413 where it is too large, 415 where its kind is not taken."""
@@ -73,6 +78,7 @@ class SessionFiles:
             )
         if len(content) > _LIMITS[kind]:
             raise _too_large(name, len(content), _LIMITS[kind])
+        text = None if kind != "pdf" else await _pdf_text(name, content)
         file = SessionFile(new_id("file"), session_id, name, content_type, len(content), now())
 
         def work(connection: sqlite3.Connection) -> None:
@@ -83,6 +89,8 @@ class SessionFiles:
             )
 
         await self._database.write(work)
+        if text is not None:
+            self._remember(file.id, text)
         return file
 
     async def list(self, session_id: str) -> list[SessionFile]:
@@ -165,23 +173,56 @@ class SessionFiles:
         for block in blocks:
             file_id = block.get("file_id")
             if isinstance(file_id, str) and file_id not in found:
-                found[file_id] = _part(*await self._row(session_id, file_id))
+                file, content = await self._row(session_id, file_id)
+                is_pdf = _kind(file.content_type) == "pdf"
+                text = await self._text_of_pdf(file, content) if is_pdf else None
+                found[file_id] = _part(file, content, text)
         return found
 
+    async def _text_of_pdf(self, file: SessionFile, content: bytes) -> str:
+        if (known := self._pdf_texts.get(file.id)) is not None:
+            return known
+        try:
+            text = await _pdf_text(file.name, content)
+        except FiresideError:
+            text = "[its text cannot be read]"
+        self._remember(file.id, text)
+        return text
 
-def _part(file: SessionFile, content: bytes) -> Json:
+    def _remember(self, file_id: str, text: str) -> None:
+        self._pdf_texts[file_id] = text
+        if len(self._pdf_texts) > _PDFS_REMEMBERED:
+            self._pdf_texts.popitem(last=False)
+
+
+def _part(file: SessionFile, content: bytes, text: str | None) -> Json:
+    """What the model gets of a file; `text` is what was read of it where that is not its content."""
     kind = _kind(file.content_type)
-    if kind == "text":
-        text = content.decode("utf-8", "replace")
-        return {"type": "text", "text": f"[attached file {file.name}]\n{text}\n[end of {file.name}]"}
+    data = base64.b64encode(content).decode("ascii") if kind in ("image", "audio") else ""
     if kind == "image":
-        data = base64.b64encode(content).decode("ascii")
         return {"type": "image_url", "image_url": {"url": f"data:{file.content_type};base64,{data}"}}
     if kind == "audio":
-        data = base64.b64encode(content).decode("ascii")
-        sound = {"data": data, "format": Path(file.name).suffix[1:]}
-        return {"type": "input_audio", "input_audio": sound}
-    return {"type": "text", "text": f"[attached file {file.name}: its text cannot be read here]"}
+        return {"type": "input_audio", "input_audio": {"data": data, "format": Path(file.name).suffix[1:]}}
+    if text is None:
+        text = _decoded(content)
+    return {"type": "text", "text": f"[attached file {file.name}]\n{text}\n[end of {file.name}]"}
+
+
+def _decoded(content: bytes) -> str:
+    try:
+        return decoded(content)[0]
+    except ValueError:
+        return content.decode("utf-8", "replace")
+
+
+async def _pdf_text(name: str, content: bytes) -> str:
+    """The text of a PDF. 415 says why there is none."""
+    from app.pdf_text import PdfError, pdf_text
+
+    try:
+        return (await asyncio.to_thread(pdf_text, content)).text
+    except PdfError as err:
+        raise FiresideError(f"{name} cannot be attached: {err}.", 415, "unsupported_file") from err
 
 
 def _kind(content_type: str) -> str | None:

@@ -32,6 +32,7 @@ from app.sessions.events import (
 from app.sessions.hub import MAX_BEHIND, Hub
 from app.sessions.items import ITEM_TYPES, item_from_wire, user_message
 from app.sessions.store import Store
+from tests.app.pdfs import encrypted, pdf
 from tests.app.sessions.conftest import MakeRoom
 
 MODELLED = """
@@ -235,6 +236,9 @@ async def test_1_8_files_belong_to_one_session(room: MakeRoom, tmp_path: Path) -
         ("a.zip", b"PK", 415),
         ("a", b"\0\1", 415),
         ("a.txt", b"x" * 10_000_001, 413),
+        ("a.pdf", b"%PDF-1.7 torn", 415),
+        ("a.pdf", pdf("", picture=True), 415),
+        ("a.pdf", encrypted("secret"), 415),
     ],
 )
 async def test_1_3_what_no_model_reads_is_refused(
@@ -244,6 +248,20 @@ async def test_1_3_what_no_model_reads_is_refused(
     with pytest.raises(FiresideError) as refused:
         await chat.manager.files.add(chat.session_id, name, content)
     assert refused.value.status_code == status
+
+
+async def test_1_3_the_model_gets_a_pdfs_text_and_other_encodings(
+    room: MakeRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = await room()
+    files, session = chat.manager.files, chat.session_id
+    paper = await files.add(session, "paper.pdf", pdf("One page.", "Two."))
+    old = await files.add(session, "old.txt", "für".encode("utf-16"))
+    blocks = [{"file_id": paper.id}, {"file_id": old.id}]
+    monkeypatch.setattr("app.pdf_text.pdf_text", lambda data: pytest.fail("it was read a second time"))
+    parts = await files.parts(session, blocks)
+    assert parts[paper.id]["text"] == "[attached file paper.pdf]\nOne page.\fTwo.\n[end of paper.pdf]"
+    assert "\nfür\n" in parts[old.id]["text"]
 
 
 # ---- durability ----------------------------------------------------------------------------
