@@ -51,6 +51,13 @@ ONE_SHOT: tuple[Flag, ...] = (
     Flag(("--version",), bool, "Print the version and exit."),
 )
 FACES = ("repl", "tui")
+LATER = {
+    "--server": (
+        "--server needs a Fireside that serves, and this version cannot serve.",
+        "Leave it out: the model runs on this machine.",
+    ),
+}
+"""Flags of another version: why they cannot be had, and what to do."""
 COMPLETE_VARIABLE = "_FIRESIDE_COMPLETE"
 """What a shell sets when it asks how a line may go on."""
 PLAIN = Flag(("--plain",), bool, "No colours, no line editing.")
@@ -78,7 +85,9 @@ def main(args: Sequence[str]) -> int:
     try:
         return int(app(with_bare_resume(args), prog_name="fireside", standalone_mode=False) or 0)
     except typer.TyperException as err:
-        failure = usage(f"{err.format_message().rstrip('.')}.", "`fireside --help` lists what there is.")
+        failure = _later(args) or usage(
+            f"{err.format_message().rstrip('.')}.", "`fireside --help` lists what there is."
+        )
     except (typer.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
@@ -474,6 +483,12 @@ def _print_version() -> int:
 
     print(f"fireside {__version__}")
     return ExitCode.ANSWERED
+
+
+def _later(args: Sequence[str]) -> Failure | None:
+    """The failure of a flag that another version has, with the reason."""
+    given = {arg.partition("=")[0] for arg in args}
+    return next((usage(*words) for flag, words in LATER.items() if flag in given), None)
 
 
 def _report(failure: Failure, args: Sequence[str]) -> int:

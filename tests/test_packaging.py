@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.app.pdfs import pdf
+
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -86,6 +88,17 @@ def test_site_packages_gain_only_what_is_ours(installed: Environment) -> None:
     assert {path.name for path in (installed.packages / "fireside").iterdir()} - {"__pycache__"} == set(
         DECOYS
     )
+
+
+def test_pages_schema_and_child_processes_travel_along(installed: Environment, decoy_folder: Path) -> None:
+    fireside = installed.bin / "fireside"
+    assert run(fireside, "help", "keys", cwd=decoy_folder).stdout.startswith("# Keys")
+    assert "$defs" in run(fireside, "help", "json", "--schema", cwd=decoy_folder).stdout
+    (decoy_folder / "paper.pdf").write_bytes(pdf("A page."))
+    attached = run(fireside, "-m", "no-such", "-p", "x", "--attach", "paper.pdf", cwd=decoy_folder, code=3)
+    assert "no-such" in attached.stderr
+    doctor = run(fireside, "doctor", "--json", cwd=decoy_folder, code=0)
+    assert '"llama.cpp", "state": "ok"' in doctor.stdout
 
 
 def test_the_license_travels_along(installed: Environment) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import backend
 from app import __version__, cli
-from app.config import Settings
+from app.tui.start import Start
 
 
 def test_version_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
@@ -109,8 +109,8 @@ def test_without_settings_it_says_so(capfd: pytest.CaptureFixture[str]) -> None:
 def test_flags_before_a_command_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[object] = []
 
-    def run(settings: Settings, *, plain: bool) -> int:
-        seen.append((settings.get("model"), settings.get("generation.seed"), plain))
+    def run(start: Start, *, plain: bool) -> int:
+        seen.append((start.settings.get("model"), start.settings.get("generation.seed"), plain))
         return 0
 
     monkeypatch.setattr("app.repl.run", run)
@@ -124,3 +124,10 @@ def test_a_setting_can_be_taken_back(capsys: pytest.CaptureFixture[str]) -> None
     capsys.readouterr()
     assert cli.main(["config", "show", "--json"]) == 0
     assert "generation.temperature" not in json.loads(capsys.readouterr().out)
+
+
+def test_a_flag_that_another_version_has_is_refused_with_the_reason(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main(["-p", "hi", "--server", "unix:"]) == 2
+    assert "this version cannot serve. Leave it out" in capsys.readouterr().err
