@@ -56,6 +56,11 @@ class Heights:
             child -= child & -child
         sums.append(node)
 
+    def pop(self) -> None:
+        """Take off the last height."""
+        self.total -= self._values.pop()
+        self._sums.pop()
+
     def before(self, index: int) -> int:
         """Rows above item `index`; `len(self)` gives the total."""
         rows = 0

@@ -91,10 +91,15 @@ class Page:
         self._change_list()
 
     def remove(self, entry: Entry) -> None:
-        """Take `entry` off the page. O(n)."""
-        del self.entries[self._index[entry]]
+        """Take `entry` off the page. O(n) unless it is the last one."""
+        index = self._index[entry]
         self._laid.pop(entry, None)
-        self._change_list()
+        del self.entries[index]
+        if index < len(self.entries):
+            self._change_list()
+            return
+        del self._index[entry], self._gaps[index]
+        self.heights.pop()
 
     def resize(self, sheet: Sheet) -> None:
         """Lay out for another sheet from now on."""

@@ -109,8 +109,9 @@ class Transcript(Frames, can_focus=True):
 
     def insert(self, entry: Entry, before: Entry) -> None:
         """Show one more entry above `before`. A selection below is given up."""
-        self._drop_selection()
-        self.page.insert(self.page.index(before), entry)
+        index = self.page.index(before)
+        self._drop_selection(index)
+        self.page.insert(index, entry)
         self._restore()
         self.changed(entry)
 
@@ -118,7 +119,7 @@ class Transcript(Frames, can_focus=True):
         """Take an entry off the page; nothing happens where it is not there."""
         if entry not in self.page:
             return
-        self._drop_selection()
+        self._drop_selection(self.page.index(entry))
         self._viewport.leave(entry)
         self.flush()
         self.page.remove(entry)
@@ -132,7 +133,7 @@ class Transcript(Frames, can_focus=True):
         Entries keep their rows, so showing a chat again is cheap; text that came meanwhile is in.
         """
         self._take_pending()
-        self._drop_selection()
+        self._drop_selection(0)
         self._cursor = None
         self._search = Search("", ())
         self._strips.clear()
@@ -347,8 +348,10 @@ class Transcript(Frames, can_focus=True):
             start, end = body.block_at(point.offset)
         self.select(point._replace(offset=start), point._replace(offset=end))
 
-    def _drop_selection(self) -> None:
-        if self.is_attached and self.screen.selections.get(self) is not None:
+    def _drop_selection(self, index: int) -> None:
+        """Give up a selection that reaches the entry at `index`: those from there on move."""
+        span = self.selection_span if self.is_attached else None
+        if span is not None and span[1].entry >= index:
             self.screen.clear_selection()
 
     # ---- finding -----------------------------------------------------------------------------------

@@ -8,11 +8,19 @@ from app.tui.transcript.heights import Heights
 VALUES = st.lists(st.integers(0, 9), max_size=60)
 
 
-@given(VALUES, VALUES, st.lists(st.tuples(st.integers(0, 200), st.integers(0, 9)), max_size=20))
+@given(
+    VALUES,
+    VALUES,
+    st.integers(0, 20),
+    st.lists(st.tuples(st.integers(0, 200), st.integers(0, 9)), max_size=20),
+)
 def test_sums_and_look_ups_are_those_of_a_plain_list(
-    first: list[int], appended: list[int], changes: list[tuple[int, int]]
+    first: list[int], appended: list[int], popped: int, changes: list[tuple[int, int]]
 ) -> None:
     heights, plain = Heights(first), list(first)
+    for _ in range(min(popped, len(plain))):
+        heights.pop()
+        plain.pop()
     for value in appended:
         heights.append(value)
         plain.append(value)

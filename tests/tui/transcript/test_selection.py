@@ -4,7 +4,7 @@ import pytest
 from textual.geometry import Offset
 from textual.selection import Selection
 
-from app.tui.transcript.entries import Answer, NameRow, Thought, UserTurn
+from app.tui.transcript.entries import Answer, NameRow, Progress, Thought, UserTurn
 from app.tui.transcript.selection import Point, balanced, part_of, selected_text, span_of, to_offset
 from app.tui.transcript.tool_entry import ToolCall
 from app.tui.transcript.view import Transcript
@@ -89,6 +89,17 @@ async def test_a_selection_survives_streaming_folding_and_resizing() -> None:
         await settled(transcript, pilot)
         transcript.finish(reply)
         assert transcript.screen.get_selected_text() == "**bold** word"
+
+
+async def test_a_selection_survives_what_comes_and_goes_below_it() -> None:
+    meter = Progress("reading", 0.5)
+    async with reading([Answer(TEXT), NameRow("m"), meter]) as (transcript, pilot):
+        await drag(transcript, pilot, (8, 0), (16, 0))
+        transcript.discard(meter)
+        transcript.add(Answer("an answer"))
+        assert transcript.screen.get_selected_text() == "**bold** word"
+        transcript.discard(transcript.entries[0])
+        assert not transcript.screen.get_selected_text()
 
 
 async def test_selected_rows_show_it() -> None:
