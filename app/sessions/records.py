@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
-import time
 from collections.abc import Mapping
 from typing import Any, TypeAlias, TypeVar, cast
 
+from app import clock
 from app.sessions.errors import InvalidInputError
 
 Json: TypeAlias = dict[str, Any]
@@ -21,7 +21,7 @@ def new_id(kind: str) -> str:
 
 def now() -> int:
     """Unix time in whole seconds."""
-    return int(time.time())
+    return int(clock.now())
 
 
 def to_json(record: Any) -> Json:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from app import clock
 from app.sessions.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
 from app.tui.story import Story, end_call, target_of
 from app.tui.transcript.entries import Answer, NameRow, Progress, Thought
@@ -33,7 +33,7 @@ class Reply:
 
     page: Page
     story: Story
-    seconds: Callable[[], float] = time.monotonic
+    seconds: Callable[[], float] = clock.seconds
     response_id: str | None = None
     name: NameRow | None = None
     tokens: int = 0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from textual import work
 
+from app.clock import now
 from app.sessions.errors import FiresideError
 from app.tui.shell import Shell
 from app.tui.widgets.ages import grouped
@@ -44,7 +44,7 @@ class ChatsPicker(Picker):
         *,
         query: str = "",
         current: str | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = now,
     ) -> None:
         super().__init__(
             shell,

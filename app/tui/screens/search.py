@@ -13,6 +13,7 @@ from textual.binding import Binding
 from textual.widget import Widget
 from textual.widgets import Input
 
+from app.clock import now
 from app.sessions.errors import FiresideError
 from app.tui.screens.dialog import Dialog, Hint, spread
 from app.tui.shell import Shell
@@ -133,7 +134,7 @@ class SearchScreen(Dialog[Found | None]):
         *,
         query: str = "",
         search: Search | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = now,
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
         super().__init__(shell, "search all chats", _TYPING_HINTS)

@@ -5,7 +5,6 @@ It shows what it is given and posts what a person wants done; it changes no chat
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -15,6 +14,7 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.message import Message
 
+from app.clock import now
 from app.tui.frame import is_tall
 from app.tui.widgets.ages import age, grouped
 from app.tui.widgets.cells import Span, cut, plain
@@ -150,7 +150,7 @@ class ChatsPane(Vertical, can_focus=True):
     class NewWished(Message):
         """A person wants an empty chat."""
 
-    def __init__(self, *, clock: Callable[[], float] = time.time, motion: bool = True) -> None:
+    def __init__(self, *, clock: Callable[[], float] = now, motion: bool = True) -> None:
         super().__init__(id="chats")
         self._clock = clock
         self._motion = motion
