@@ -13,12 +13,14 @@ from textual.actions import SkipAction
 from app.theming import read, switch
 from app.tui.chat import Chat
 from app.tui.driver import ScreenDriver
+from app.tui.frame import side_overlays
 from app.tui.keys import free_keys, key_rows
 from app.tui.reading import Reading
 from app.tui.transcript.entries import ErrorEntry
 from app.tui.widgets.approval import ApprovalCard
 from app.tui.widgets.composer import Draft
 from app.tui.widgets.seam import Hint, News
+from app.tui.widgets.side import ChatsPane, Wish, chat_line
 
 if TYPE_CHECKING:
     from app.clipboard import Copied
@@ -28,6 +30,8 @@ ERROR_ARMS_AFTER_S = 0.5
 MODES = ("ask", "read", "all", "plan")
 ANYWHERE = frozenset({"copy_or_stop", "leave", "suspend_process", "mouse"})
 """What a key does also while a dialog is open."""
+UNDOES: Hint = ("u", "takes it back")
+MOST_LISTED = 500
 SAVES: Hint = ("s", "saves them to a file")
 BLOCK_KEYS: tuple[Hint, ...] = (("c", "copy"), ("e", "edit"), ("f", "fork"), ("enter", "fold"))
 
@@ -43,13 +47,14 @@ class FiresideApp(Reading):
         self._quit_asked = -QUIT_WITHIN_S
         self._error_at = 0.0
         self._copied = ""
+        self._deleted: str | None = None
 
     def on_mount(self) -> None:
         """The keys are bound before the first one comes."""
         if self.bound:
             self.set_keymap(self.bound)
         free = free_keys(self.bound)
-        self.draft.frees = lambda key: key in free or (key == "s" and self._saves_copy)
+        self.draft.frees = lambda key: key in free or key in self._news_keys
 
     def key_rows(self) -> Sequence[tuple[str, str, str]]:
         """Every key as (group, keys, what it does), as they are bound now."""
@@ -136,9 +141,9 @@ class FiresideApp(Reading):
         """Keys at the conversation: at a block, at an error, or the beginning of a message."""
         if len(self.screen_stack) > 1:
             return
-        if event.key == "s" and self._saves_copy and not self.draft.text:
+        if event.key in self._news_keys and not (self.draft.has_focus and self.draft.text):
             event.stop()
-            self._save_copy()
+            self._news_key(event.key)
             return
         self.seam.dismiss()
         if not self.transcript.has_focus:
@@ -224,7 +229,9 @@ class FiresideApp(Reading):
         elif self.transcript.current is not None:
             self.transcript.cursor_clear()
             self.draft.focus()
-        elif self.waiting.has_focus or self.side.has_focus_within:
+        elif self.pane.has_focus_within or self.pane.has_focus:
+            self.leave_side()
+        elif self.waiting.has_focus:
             self.draft.focus()
         elif self.chat.busy:
             await self.chat.stop()
@@ -290,14 +297,9 @@ class FiresideApp(Reading):
     async def action_palette(self) -> None:
         """Any command, by name."""
         from app import commands
-        from app.tui.widgets.cells import Span
-        from app.tui.widgets.picker import Entry, Picker
+        from app.tui.screens.palette import CommandPalette
 
-        entries = [
-            Entry(one.name, one.name, one.help, (Span(one.key, "muted"),) if one.key else ())
-            for one in commands.available(self.face)
-        ]
-        name = await self.push_screen_wait(Picker(self, "commands", entries))
+        name = await self.push_screen_wait(CommandPalette(self, commands.available(self.face)))
         command = commands.find(self.face, name) if name else None
         if command is None:
             return
@@ -327,9 +329,79 @@ class FiresideApp(Reading):
 
     def open_side(self) -> None:
         """Open the side pane and give it the keys."""
+        if not self.side_open:
+            self.side_wanted = True
+            self.place(self.size.width, self.size.height)
+        self.refresh_side()
+        self.pane.focus()
 
-    def refresh_side(self) -> None:
+    def leave_side(self) -> None:
+        """Keys go back to the draft; a pane that lies over the chat closes."""
+        if side_overlays(self.size.width):
+            self.side_wanted = None
+            self.place(self.size.width, self.size.height)
+        self.draft.focus()
+
+    @work(exclusive=True, exit_on_error=False, group="side")
+    async def refresh_side(self) -> None:
         """Tell the side pane what changed."""
+        if not self.side_open or self._manager is None:
+            return
+        listed = await self._manager.list(MOST_LISTED)
+        states = self.live_states()
+        self.pane.show([chat_line(one, states.get(one.id)) for one in listed], self.chat.id)
+
+    def tick_side(self) -> None:
+        """The numbers of running chats went on."""
+        if not self.side_open:
+            return
+        for session_id, chat in self.chats.items():
+            if chat.facts.running:
+                self.pane.change(session_id, "running", chat.facts.pace)
+
+    @work(exit_on_error=False, group="side wish")
+    async def on_chats_pane_wished(self, event: ChatsPane.Wished) -> None:
+        """A person wants something done with a chat of the list."""
+        async with self.telling():
+            await self._fulfil(event.session_id, event.wish)
+        self.refresh_side()
+
+    async def _fulfil(self, session_id: str, wish: Wish) -> None:
+        manager = self.manager
+        match wish:
+            case "open":
+                await self.open_chat(session_id)
+                self.leave_side()
+            case "rename":
+                title = (await manager.get(session_id, include_items=False)).title or ""
+                named = await self.face.ask("rename the chat", title)
+                if named is not None:
+                    await manager.rename(session_id, named)
+            case "pin":
+                snapshot = await manager.get(session_id, include_items=False)
+                await manager.pin(session_id, not snapshot.pinned)
+            case "archive":
+                await manager.archive(session_id)
+                await self.close_chat(session_id)
+                self.say("put away; /chats shows it")
+            case "fork":
+                await self.open_chat(await manager.fork(session_id))
+            case "delete":
+                await manager.delete(session_id)
+                await self.close_chat(session_id)
+                self._deleted = session_id
+                self.seam.say(News("deleted", hints=(UNDOES,)))
+
+    @work(exit_on_error=False, group="side wish")
+    async def _undelete(self, session_id: str) -> None:
+        async with self.telling():
+            await self.manager.undelete(session_id)
+            self.say("the chat is back")
+        self.refresh_side()
+
+    def on_chats_pane_new_wished(self, event: ChatsPane.NewWished) -> None:
+        """A person wants an empty chat."""
+        self.action_new_chat()
 
     # ---- modes and looks -------------------------------------------------------------------
 
@@ -384,9 +456,16 @@ class FiresideApp(Reading):
             self.say(copied.notice())
 
     @property
-    def _saves_copy(self) -> bool:
-        """Whether the seam offers to save what was copied."""
-        return self.seam.news is not None and SAVES in self.seam.news.hints
+    def _news_keys(self) -> Sequence[str]:
+        """The keys that the seam's news offers."""
+        news = self.seam.news
+        return [hint[0] for hint in (SAVES, UNDOES) if news is not None and hint in news.hints]
+
+    def _news_key(self, key: str) -> None:
+        if key == SAVES[0]:
+            self._save_copy()
+        elif self._deleted is not None:
+            self._undelete(self._deleted)
 
     def _save_copy(self) -> None:
         from app.clipboard import ClipboardError, save

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
@@ -93,6 +93,13 @@ class Facts:
         return self.status in BUSY
 
     @property
+    def pace(self) -> str:
+        """How far or how fast what is made goes, in a word for the chats pane."""
+        if self.prefill is not None:
+            return f"{self.prefill * 100:.0f} %"
+        return f"{self.speed:.0f} t/s" if self.speed else "..."
+
+    @property
     def asking(self) -> int:
         """Open questions."""
         return len(self.questions)
@@ -146,7 +153,8 @@ class ChatPage:
 class Chat:
     """A chat on one transcript. `changed` is told whenever its facts may differ.
 
-    `session_id` is None for a chat that has no message yet; `ensure` makes its session.
+    `session_id` is None for a chat that has no message yet; `ensure` makes its session, and `prepare`
+    gives it the settings it begins with.
     """
 
     def __init__(
@@ -158,6 +166,7 @@ class Chat:
         session_id: str | None = None,
         private: bool = False,
         name: str = UNKNOWN,
+        prepare: Callable[[SessionManager, str], Awaitable[None]] | None = None,
     ) -> None:
         self._manager = manager
         self.page = ChatPage(transcript)
@@ -171,6 +180,7 @@ class Chat:
         self.has_older = False
         self._id = session_id
         self._changed = changed
+        self._prepare = prepare
         self._reply: Reply | None = None
         self._follow: asyncio.Task[None] | None = None
         self._making = asyncio.Lock()
@@ -246,6 +256,8 @@ class Chat:
         async with self._making:
             if self._id is None:
                 snapshot = await self.manager.create()
+                if self._prepare is not None:
+                    await self._prepare(self.manager, snapshot.id)
                 self._id = snapshot.id
                 self._start()
                 await self._read_settings(self._id)

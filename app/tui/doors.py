@@ -1,7 +1,11 @@
-"""Which screen opens for which purpose. Screens are imported when they are opened."""
+"""Which screen opens for which purpose, and what becomes of what was chosen there.
+
+Screens are imported when they are opened. All of this runs in a worker, because it waits for them.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,12 +13,125 @@ if TYPE_CHECKING:
 
 
 async def open_screen(app: FiresideApp, name: str) -> bool:
-    """Open a screen and wait for it; False where the face has none of that name."""
+    """Open a screen and do what was chosen; False where the face has none of that name."""
     match name:
         case "chats":
-            app.side_wanted = True
-            app.place(app.size.width, app.size.height)
-            app.open_side()
-            return True
+            await _chats(app)
+        case "search":
+            await _search(app)
+        case "model":
+            await _model(app)
+        case "params":
+            await _params(app)
+        case "tools":
+            await _tools(app)
+        case "theme":
+            await _theme(app)
+        case "help" | "keys":
+            from app.tui.screens.help import HelpScreen
+
+            await app.push_screen_wait(HelpScreen(app))
+        case "logs":
+            from app.tui.screens.logs import LogScreen
+
+            await app.push_screen_wait(LogScreen(app))
+        case "settings":
+            from app.tui.screens.settings import SettingsScreen
+
+            await app.push_screen_wait(SettingsScreen(app))
         case _:
             return False
+    return True
+
+
+async def _chats(app: FiresideApp) -> None:
+    from app.tui.screens.chats import ChatsPicker
+
+    chosen = await app.push_screen_wait(ChatsPicker(app, current=app.chat.id))
+    if chosen is not None:
+        await app.open_chat(chosen)
+
+
+async def _search(app: FiresideApp) -> None:
+    from app.tui.screens.search import SearchScreen
+
+    found = await app.push_screen_wait(SearchScreen(app))
+    if found is not None:
+        await app.open_chat(found.session_id, item_id=found.item_id, query=found.query)
+
+
+async def _model(app: FiresideApp) -> None:
+    from app.tui.screens.models import ModelPicker
+
+    await app.ready()
+    app.say("looking for models")
+    models = [model for model in await app.manager.models() if model.kind != "broken"]
+    choice = await app.push_screen_wait(ModelPicker(app, models, card=app.manager.desk.card))
+    if choice is None:
+        return
+    source = choice.source or await _download(app)
+    if source and await app.load_model(source, choice.options) and app.chat.facts.model is not None:
+        await app.chat.manager.set_model_override(await app.chat.ensure(), source)
+
+
+async def _download(app: FiresideApp) -> str | None:
+    """A model that is fetched from the hub after a look at what it takes; None where nothing came."""
+    from app import model_catalog
+    from app.commands.face import Choice
+    from app.exits import explain
+    from app.model_fetch import byte_size
+    from app.tui.dialogs import LineDialog
+
+    title = "a model on the hub: owner/name, or owner/name:Q4_K_M"
+    name = await app.push_screen_wait(LineDialog(app, title))
+    if not name or not name.strip():
+        return None
+    app.say("asking the hub")
+    try:
+        wanted = await asyncio.to_thread(model_catalog.offer, name.strip())
+        takes = (
+            f"{byte_size(wanted.missing_bytes)} to fetch, {byte_size(wanted.free_bytes)} free, "
+            f"licence {wanted.licence}"
+        )
+        choices = [Choice("yes", "fetch it", takes), Choice("no", "leave it")]
+        if await app.face.choose(f"{wanted.repo} {wanted.quantization}", choices) != "yes":
+            return None
+
+        def show(done: int, total: int) -> bool:
+            app.call_from_thread(app.show_download, done / total if total else 0.0)
+            return app.is_running
+
+        return str(await asyncio.to_thread(model_catalog.pull, wanted, show))
+    except Exception as err:  # The network fails in many ways; each is told.
+        app.say(str(explain(err)), error=True)
+        return None
+    finally:
+        app.show_download(None)
+
+
+async def _params(app: FiresideApp) -> None:
+    from app.tui.screens.params import ParamsScreen
+
+    session_id, manager = await app.chat.ensure(), app.chat.manager
+    await app.push_screen_wait(ParamsScreen(app, session_id, manager=manager))
+
+
+async def _tools(app: FiresideApp) -> None:
+    from app.tui.screens.tools import ToolsPicker
+
+    session_id, manager = await app.chat.ensure(), app.chat.manager
+    await app.push_screen_wait(ToolsPicker(app, session_id, manager=manager))
+
+
+async def _theme(app: FiresideApp) -> None:
+    from app.config import store
+    from app.kinds import SettingError
+    from app.tui.screens.themes import ThemePicker
+
+    chosen = await app.push_screen_wait(ThemePicker(app))
+    if chosen is None:
+        return
+    try:
+        await asyncio.to_thread(store, "theme", chosen)
+    except (OSError, SettingError) as err:
+        app.say(f"The theme holds for this time only: {err}", error=True)

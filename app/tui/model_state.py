@@ -16,10 +16,11 @@ _ENDINGS = re.compile(r"[-_. ](instruct|it|chat|gguf|v?\d{4}|ud|i1)$", re.IGNORE
 
 @dataclass
 class ModelState:
-    """The model of all chats. `load` is the fraction of a load that runs."""
+    """The model of all chats. `load` is the fraction of a load that runs, `fetched` that of a download."""
 
     name: str = ""
     load: float | None = None
+    fetched: float | None = None
     failed: bool = False
     gpu_layers: int | None = None
     layers: int = 0

@@ -18,7 +18,7 @@ from app.tui.grid import Grid
 from app.tui.model_state import ModelState, short_name
 from app.tui.sending import Block, blocks_of, edited_blocks, file_block, mentions
 from app.tui.stage import Stage, one_line
-from app.tui.start import Start, in_thread, make_manager
+from app.tui.start import Start, configure, in_thread, make_manager
 from app.tui.widgets.history import History
 from app.tui.widgets.status import Facts
 
@@ -57,7 +57,7 @@ class Program(Stage):
         self._manager: SessionManager | None = None
         self._private: SessionManager | None = None
         self._opened = asyncio.Event()
-        self._chat = Chat(None, self.transcript, self._chat_changed)
+        self._chat = self._new(None)
         self._chat.page.shown = True
         self._attached: list[Block] = []
         self._saving: asyncio.TimerHandle | None = None
@@ -133,6 +133,7 @@ class Program(Stage):
 
             found = await find(manager, start.fork or start.resume or "")
             chosen = await manager.fork(found.id) if start.fork is not None else found.id
+            await configure(manager, chosen, start, is_new=False)
             await self.open_chat(chosen)
             return
         if start.private:
@@ -142,6 +143,7 @@ class Program(Stage):
         if not newest:
             return
         if start.last:
+            await configure(manager, newest[0].id, start, is_new=False)
             await self.open_chat(newest[0].id)
             return
         snapshot = await manager.get(newest[0].id)
@@ -181,9 +183,7 @@ class Program(Stage):
         chat = self.chats.get(session_id)
         if chat is None:
             manager = self.manager
-            chat = Chat(
-                manager, self.transcript, self._chat_changed, session_id=session_id, name=self.answerer
-            )
+            chat = self._new(manager, session_id=session_id)
             await chat.open()
             self.chats[session_id] = chat
         await self._show(chat)
@@ -192,6 +192,22 @@ class Program(Stage):
                 await chat.load_older()
             chat.reveal(item_id, query)
 
+    def _new(
+        self, manager: SessionManager | None, *, session_id: str | None = None, private: bool = False
+    ) -> Chat:
+        return Chat(
+            manager,
+            self.transcript,
+            self._chat_changed,
+            session_id=session_id,
+            private=private,
+            name=self.answerer,
+            prepare=self._prepare,
+        )
+
+    async def _prepare(self, manager: SessionManager, session_id: str) -> None:
+        await configure(manager, session_id, self.start, is_new=True)
+
     async def new_chat(self, *, private: bool = False) -> None:
         """Show an empty chat."""
         await self.ready()
@@ -199,7 +215,7 @@ class Program(Stage):
             self.draft.focus()
             return
         manager = await self._private_manager() if private else self.manager
-        chat = Chat(manager, self.transcript, self._chat_changed, private=private, name=self.answerer)
+        chat = self._new(manager, private=private)
         await self._show(chat)
 
     async def close_chat(self, session_id: str) -> None:
@@ -209,7 +225,7 @@ class Program(Stage):
             return
         await chat.close()
         if chat is self._chat:
-            await self._show(Chat(self.manager, self.transcript, self._chat_changed, name=self.answerer))
+            await self._show(self._new(self.manager))
 
     async def _private_manager(self) -> SessionManager:
         if self._private is None:
@@ -307,6 +323,11 @@ class Program(Stage):
         self.refresh_facts()
         return True
 
+    def show_download(self, fraction: float | None) -> None:
+        """How much of a model is fetched; None when nothing is any more."""
+        self.model.fetched = fraction
+        self.refresh_facts()
+
     def load_failed(self, err: Any) -> None:
         """No model is there."""
         self.say(f"{err.message} {err.remedy}", error=True)
@@ -337,6 +358,10 @@ class Program(Stage):
                 running = True
         if running:
             self.refresh_facts()
+            self.tick_side()
+
+    def tick_side(self) -> None:
+        """The numbers of running chats went on."""
 
     def placed(self, grid: Grid) -> None:
         """Another width: the bar is drawn anew."""
@@ -373,6 +398,8 @@ class Program(Stage):
 
     def _state(self) -> tuple[str, str]:
         facts = self._chat.facts
+        if self.model.fetched is not None:
+            return f"fetching {self.model.fetched * 100:.0f} %", "primary"
         load = self.model.load if self.model.load is not None else facts.load
         if load is not None:
             return f"loading {load * 100:.0f} %", "primary"

@@ -27,6 +27,7 @@ from app.tui.widgets.approval import ApprovalCard
 from app.tui.widgets.composer import Composer, Draft
 from app.tui.widgets.history import History
 from app.tui.widgets.seam import News, Seam
+from app.tui.widgets.side import ChatsPane
 from app.tui.widgets.status import Facts, StatusBar
 from app.tui.widgets.waiting import WaitingList
 
@@ -40,7 +41,7 @@ class Stage(App[int]):
     CSS = """
     Screen { background: $background; color: $foreground; layout: vertical; }
     #frame { height: 1fr; width: 1fr; layers: base above; }
-    #side { display: none; height: 1fr; background: $surface; }
+    #side { display: none; height: 1fr; width: 31; background: $surface; }
     #side.-open { display: block; }
     #side.-overlay { layer: above; dock: left; }
     #main { width: 1fr; height: 1fr; layers: base above; }
@@ -71,7 +72,8 @@ class Stage(App[int]):
         self.transcript = Transcript(
             palette=palette, glyphs=glyphs, motion=motion, hyperlinks=hyperlinks, id="transcript"
         )
-        self.side = Container(id="side")
+        self.pane = ChatsPane(motion=motion)
+        self.side = Container(self.pane, id="side")
         self.fd_guard: FdGuard | None = None
         """What keeps native output off the screen, where there is one."""
         self.side_wanted: bool | None = None

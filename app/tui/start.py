@@ -71,6 +71,30 @@ def make_private_manager(start: Start, beside: SessionManager) -> SessionManager
     )
 
 
+async def configure(manager: SessionManager, session_id: str, start: Start, *, is_new: bool) -> None:
+    """Give a chat what the command line and the settings say; an old one keeps the rest of its own."""
+    settings, values = start.settings, dict[str, Any]()
+
+    def flag(key: str) -> Any:
+        held = settings.values.get(key)
+        return held.value if held is not None and held.origin.startswith("-") else None
+
+    named = {
+        key.removeprefix("generation."): item.value
+        for key, item in settings.values.items()
+        if key.startswith("generation.") and (is_new or item.origin.startswith("-"))
+    }
+    if named:
+        held: dict[str, Any] = (await manager.settings(session_id))["config"]["value"]
+        values["config"] = {**held, **named}
+    if system := (settings.system if is_new else flag("system")):
+        values["system"] = system
+    if not is_new and (approve := flag("approve")) is not None:
+        values["approve"] = approve
+    if values:
+        await manager.configure(session_id, **values)
+
+
 async def in_thread(make: Any, *args: Any) -> Any:
     """`make(*args)` beside the event loop: what it imports takes a while."""
     return await asyncio.to_thread(make, *args)
