@@ -1,29 +1,28 @@
-"""Textual's driver, made to go on after any way of being stopped and continued."""
+"""Textual's driver, made to stop and go on in any way that a shell, a person or the guard asks for."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
 
 from textual.drivers.linux_driver import LinuxDriver
 
 
 class ScreenDriver(LinuxDriver):
-    """Counts on nothing when SIGCONT comes: the terminal may have been given to somebody else meanwhile.
+    """Stops and goes on in the event loop, and counts on nothing when it goes on.
 
-    Textual starts its screen at every SIGCONT, also where it never stopped: after SIGSTOP, or when a
-    closing shell continues all of its jobs. Two threads would then read the same keys. And it paints
-    nothing where nothing changed, though the screen it continues on is empty.
+    Textual does both in the signal handler, which waits for ever where it interrupted a write, starts
+    its screen at every SIGCONT, also where it never stopped, and paints nothing where nothing changed.
     """
 
-    def _sigcont_application(self, *_: object) -> None:
-        if not self._auto_restart or self._app._exit:  # pyright: ignore[reportPrivateUsage]
-            return
-        if self._writer_thread is not None and self._writer_thread.is_alive():
-            self._must_signal_resume = True
-            self.suspend_application_mode()
-        self.resume_application_mode()
-        # This is a signal handler: the loop is to be woken, and the app to paint in its own time.
-        asyncio.get_running_loop().call_soon_threadsafe(self._app.call_later, self._app.refresh)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)  # pyright: ignore[reportUnknownMemberType]
+        self._loop = asyncio.get_running_loop()
+        self._is_to_stop = False
 
     def use_mouse(self, on: bool) -> None:
         """Take the mouse, or leave it to the terminal for its own selection; holds after a stop too."""
@@ -32,3 +31,37 @@ class ScreenDriver(LinuxDriver):
         self._mouse = on
         if on:
             self._enable_mouse_support()
+
+    def _sigtstp_application(self, *_: object) -> None:
+        if not self._auto_restart:  # a program has the terminal, and the loop may wait for it
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif not self._is_to_stop:
+            self._is_to_stop = True
+            self._in_loop(self._stop)
+
+    def _sigcont_application(self, *_: object) -> None:
+        if self._auto_restart:
+            self._in_loop(self._go_on)
+
+    def _in_loop(self, work: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and so will the process
+            self._loop.call_soon_threadsafe(work)
+
+    def _stop(self) -> None:
+        if self._draws:
+            self.suspend_application_mode()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self._is_to_stop = False
+
+    def _go_on(self) -> None:
+        if self._app._exit:  # pyright: ignore[reportPrivateUsage] # there is no public way
+            return
+        if self._draws:
+            self.suspend_application_mode()
+        self._must_signal_resume = True
+        self.resume_application_mode()
+        self._app.call_later(self._app.refresh)
+
+    @property
+    def _draws(self) -> bool:
+        return self._writer_thread is not None and self._writer_thread.is_alive()

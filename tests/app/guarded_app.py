@@ -11,10 +11,6 @@ from app import guard
 
 
 def face() -> int:
-    if len(sys.argv) > 1:
-        draft = Path(sys.argv[1] + ".new")
-        draft.write_text(f"{os.getppid()} {os.getpid()}")
-        draft.rename(sys.argv[1])
     from textual.app import App, ComposeResult
     from textual.events import Key
     from textual.widgets import Static
@@ -24,20 +20,20 @@ def face() -> int:
     class Sample(App[None]):
         def __init__(self) -> None:
             super().__init__(driver_class=ScreenDriver)
+            self.keys = 0
 
         def compose(self) -> ComposeResult:
             yield Static("", id="count")
 
         def on_mount(self) -> None:
-            self._count = 0
-            self._show()
+            self.show()
 
-        def _show(self) -> None:
-            self.query_one("#count", Static).update(f"ready, {self._count} keys", layout=False)
+        def show(self) -> None:
+            self.query_one("#count", Static).update(f"ready, {self.keys} keys", layout=False)
 
         def on_key(self, event: Key) -> None:
-            self._count += 1
-            self._show()
+            self.keys += 1
+            self.show()
             match event.key:
                 case "q":
                     self.exit()
@@ -48,7 +44,7 @@ def face() -> int:
                 case "x":
                     os._exit(7)
                 case "h":
-                    Path(sys.argv[1] + ".hangs").touch()
+                    Path(sys.argv[1]).touch()
                     while True:
                         pass
                 case "ctrl+z":
