@@ -27,7 +27,7 @@ from app.tui.screens.waterfall import (
     waterfall,
 )
 from app.tui.shell import Shell
-from app.tui.widgets.cells import Line, Span, columns, cut_left, fitted, marked, plain, wrapped
+from app.tui.widgets.cells import Line, Span, columns, cut_left, fitted, from_home, marked, plain, wrapped
 from app.tui.widgets.filter import Filter
 from app.tui.widgets.fuzzy import Match, ranked
 from app.tui.widgets.rows import BLANK, Lines, Row, RowList
@@ -296,7 +296,7 @@ class ModelPicker(Dialog[ModelChoice | None]):
         if not self.wide:
             return []
         width, held = self._left_width - 12, self._held.get(key)
-        path = cut_left(_from_home(model.path), width, self.ink.glyphs.cut_left)
+        path = cut_left(from_home(model.path), width, self.ink.glyphs.cut_left)
         rows = [BLANK, _fact("file", plain(path))]
         if problem := model.problem or (held.problem if held else ""):
             return [*rows, _fact("problem", plain(problem), "error"), BLANK]
@@ -482,10 +482,3 @@ class ChoicePane(Lines, can_focus=True):
 
 def _fact(name: str, value: str, role: str = "text") -> Row:
     return Row((Span(f"{name:<10}", "muted"), Span(value, role)))
-
-
-def _from_home(path: Path) -> str:
-    try:
-        return f"~/{path.relative_to(Path.home())}"
-    except (ValueError, RuntimeError):
-        return str(path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from rich.cells import cell_len, split_graphemes
 
@@ -35,6 +36,14 @@ Line = Sequence[Span]
 def plain(text: str, limit: int = MAX_LINE_CHARS) -> str:
     """Foreign text as one printable line: controls removed, every run of blanks one space."""
     return " ".join(sanitize(text[: 2 * limit]).split())[:limit]
+
+
+def from_home(path: Path) -> str:
+    """A path as people write it: `~/...` below the home folder. Foreign: `plain` it before it is shown."""
+    try:
+        return f"~/{path.relative_to(Path.home())}"
+    except (ValueError, RuntimeError):
+        return str(path)
 
 
 def width_of(line: Line) -> int:

@@ -22,6 +22,7 @@ class FilterInput(Input):
         background: $panel; background-tint: $panel 0%; color: $foreground;
     }
     FilterInput > .input--cursor { background: $panel; color: $foreground; text-style: reverse; }
+    FilterInput.-hidden > .input--cursor { color: $panel; text-style: none; }
     FilterInput > .input--placeholder { color: $muted; }
     """
 
@@ -49,6 +50,7 @@ class Filter(Horizontal):
         self.input = FilterInput(placeholder, value)
         self._prompt = Lines([Row(())], id="prompt")
         self._fact = Lines([Row(())], id="fact")
+        self._hidden = False
 
     def compose(self) -> ComposeResult:
         yield self._prompt
@@ -66,6 +68,20 @@ class Filter(Horizontal):
         self._fact.styles.width = (width_of(spans) + 2) if spans else 0
         self._fact.show([Row(spans, indent=2)])
 
+    def ask(self, placeholder: str, value: str = "") -> None:
+        """Let something else be typed here; the caret goes to its end. Nobody is told of a change."""
+        self.input.placeholder = placeholder
+        with self.input.prevent(Input.Changed):
+            self.input.value = value
+        self.input.cursor_position = len(value)
+
+    def hide(self, hidden: bool) -> None:
+        """Show neither prompt nor caret, as long as nothing is typed."""
+        self._hidden = hidden
+        self.input.set_class(hidden, "-hidden")
+        if self.is_mounted:
+            self._show_prompt(focused=self.input.has_focus)
+
     def on_mount(self) -> None:
         self._show_prompt(focused=self.input.has_focus)
         self.watch(self.input, "has_focus", self._on_focus_changed, init=False)
@@ -75,5 +91,5 @@ class Filter(Horizontal):
 
     def _show_prompt(self, *, focused: bool) -> None:
         ink = ink_of(self)
-        mark = ink.glyphs.prompt if focused else " "
+        mark = ink.glyphs.prompt if focused and not self._hidden else " "
         self._prompt.show([Row((Span(mark, "primary", bold=ink.plain),), indent=0)])

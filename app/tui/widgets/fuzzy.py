@@ -22,17 +22,18 @@ class Match:
     places: tuple[tuple[int, int], ...]
 
 
-def match(query: str, text: str) -> Match | None:
+def match(query: str, text: str, loose: int = _MAX_TEXT_CHARS) -> Match | None:
     """The match of `query` in `text`, None where it does not fit. Words of the query fit in any order.
 
-    A word that occurs as it is beats one whose characters are scattered; both are blind to case.
+    A word that occurs as it is beats one whose characters are scattered, which they may be within
+    the first `loose` characters only; both are blind to case.
     """
     text = text[:_MAX_TEXT_CHARS]
     # A character whose lower case is longer than itself would shift all places behind it.
     folded = "".join(low if len(low := char.lower()) == 1 else char for char in text)
     score, hits = 0, set[int]()
     for word in query[:MAX_QUERY_CHARS].lower().split():
-        found = _whole(word, folded) or _scattered(word, folded)
+        found = _whole(word, folded) or _scattered(word, folded[:loose])
         if found is None:
             return None
         hits.update(found)
@@ -40,9 +41,15 @@ def match(query: str, text: str) -> Match | None:
     return Match(score - len(text) // 16, _runs(sorted(hits)))
 
 
-def ranked(query: str, items: Sequence[T], text_of: Callable[[T], str]) -> list[tuple[T, Match]]:
+def ranked(
+    query: str, items: Sequence[T], text_of: Callable[[T], str], loose_of: Callable[[T], int] | None = None
+) -> list[tuple[T, Match]]:
     """The items that fit, best first; in their own order where the query is empty or scores tie."""
-    found = [(item, fit) for item in items if (fit := match(query, text_of(item)))]
+    found: list[tuple[T, Match]] = []
+    for item in items:
+        loose = _MAX_TEXT_CHARS if loose_of is None else loose_of(item)
+        if fit := match(query, text_of(item), loose):
+            found.append((item, fit))
     if query.split():
         found.sort(key=lambda pair: -pair[1].score)
     return found

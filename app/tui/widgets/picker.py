@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from textual import work
 from textual.binding import Binding
 from textual.widget import Widget
 from textual.widgets import Input
@@ -17,6 +19,8 @@ from app.tui.widgets.filter import Filter
 from app.tui.widgets.fuzzy import Match, ranked
 from app.tui.widgets.rows import BLANK, Lines, Row, RowList, heading
 
+AT_ONCE = 2000
+"""Entries ranked between two frames."""
 MAX_SHOWN = 500
 """Of what fits a filter; nobody scrolls further, they type on."""
 _LEAST_LABEL = 20
@@ -72,6 +76,7 @@ class Picker(Dialog[str | None]):
         self._entries = list(entries)
         self._current = current
         self._empty = empty
+        self._ranked: tuple[str, list[tuple[Entry, Match]]] | None = None
         self.filter = Filter(placeholder, query)
         self.list = RowList(id="list")
         self.preview = Lines(id="preview")
@@ -99,6 +104,7 @@ class Picker(Dialog[str | None]):
     def give(self, entries: Iterable[Entry], current: str | None = None) -> None:
         """Offer other entries; the selection stays where its entry does."""
         self._entries = list(entries)
+        self._ranked = None
         if current is not None:
             self._current = current
         self.refill()
@@ -109,11 +115,32 @@ class Picker(Dialog[str | None]):
     def refill(self, *, best: bool = False) -> None:
         """Show what fits the filter, `best` with its first entry selected."""
         query = self.filter.value
-        found = ranked(query, self._entries, lambda entry: entry.matched)
+        among = self._entries
+        if self._ranked and query.startswith(self._ranked[0]):
+            # What did not fit the beginning of a query does not fit the whole.
+            among = [entry for entry, _ in self._ranked[1]]
+        if len(among) > AT_ONCE and query.split():
+            self._rank_in_steps(query, best)
+        else:
+            self._take(query, _fitting(query, among), best)
+
+    @work(exclusive=True, group="rank")
+    async def _rank_in_steps(self, query: str, best: bool) -> None:
+        """Rank thousands of entries so that keys and frames get their turn between them."""
+        found: list[tuple[Entry, Match]] = []
+        for start in range(0, len(self._entries), AT_ONCE):
+            found += _fitting(query, self._entries[start : start + AT_ONCE])
+            await asyncio.sleep(0)
+        found.sort(key=lambda pair: -pair[1].score)
+        self._take(query, found, best)
+
+    def _take(self, query: str, found: list[tuple[Entry, Match]], best: bool) -> None:
+        if not self.is_attached:
+            return
+        # An empty query keeps the order of the entries, which one that fits all may have changed.
+        self._ranked = (query, found) if query.split() else None
         shown = found[:MAX_SHOWN]
-        rows = self.rows_of(shown)
-        if not found:
-            rows = self._nothing(query)
+        rows = self.rows_of(shown) if found else self._nothing(query)
         first = shown[0][0].key if shown else None
         self.list.show(rows, first if best else self._current)
         self._current = None
@@ -164,7 +191,7 @@ class Picker(Dialog[str | None]):
     def on_input_changed(self, event: Input.Changed) -> None:
         if event.input is self.filter.input:
             event.stop()
-            self.refill(best=True)
+            self.typed()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
@@ -187,7 +214,16 @@ class Picker(Dialog[str | None]):
     def action_jump(self, end: bool) -> None:
         self.list.jump(end=end)
 
+    def typed(self) -> None:
+        """Something was typed into the filter."""
+        self.refill(best=True)
+
     def choose(self) -> None:
         """Enter: give back what is selected."""
         if (entry := self.chosen) is not None:
             self.dismiss(entry.key)
+
+
+def _fitting(query: str, entries: Sequence[Entry]) -> list[tuple[Entry, Match]]:
+    """What fits: letters may be scattered over a label, not over the terms behind it."""
+    return ranked(query, entries, lambda entry: entry.matched, lambda entry: len(entry.label))

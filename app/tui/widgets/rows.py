@@ -28,6 +28,8 @@ class Row:
     indent: int = 2
     named: int = 0
     """Spans at the start that are its name: bold while it is selected."""
+    ground: str = ""
+    """A tone, where it is not that of the widget."""
 
 
 BLANK = Row()
@@ -66,7 +68,8 @@ class Lines(Widget):
         width, ink = self.size.width, ink_of(self)
         if y >= len(self._rows):
             return ink.strip([Span(" " * width)], self._ground)
-        return ink.strip(laid_out(self._rows[y], width, ink), self._ground)
+        row = self._rows[y]
+        return ink.strip(laid_out(row, width, ink), row.ground or self._ground)
 
 
 def laid_out(row: Row, width: int, ink: Ink) -> list[Span]:

@@ -1,0 +1,126 @@
+"""The tools picker: what runs without asking, which tools are offered, and the saved rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from textual import work
+
+from app.sessions.errors import FiresideError
+from app.sessions.manager import SessionManager
+from app.tui.shell import Shell
+from app.tui.widgets.cells import Line, Span, plain
+from app.tui.widgets.picker import Entry, Picker
+
+MODES: Mapping[str, str] = {
+    "ask": "every call that touches something asks first",
+    "read": "calls that only read run, the rest asks first",
+    "all": "every call runs without asking",
+    "plan": "only tools that read are offered, and the model is told so",
+}
+_MODE, _TOOL, _RULE = "mode ", "tool ", "rule "
+
+
+def tool_entries(
+    mode: str, tools: Sequence[Mapping[str, Any]], rules: Sequence[Mapping[str, Any]], done: str
+) -> list[Entry]:
+    """Approval modes, tools and rules as entries; `done` is the sign of what holds."""
+    found = [
+        Entry(
+            f"{_MODE}{name}",
+            name,
+            does,
+            (Span(f"{done} holds", "warning" if name == "all" else "success"),) if name == mode else (),
+            "what runs without asking",
+        )
+        for name, does in MODES.items()
+    ]
+    for tool in tools:
+        offered = bool(tool.get("offered"))
+        fact: Line = (Span(f"{done} offered", "success") if offered else Span("hidden", "muted"),)
+        first = plain(str(tool.get("description") or "").partition("\n")[0])
+        name = plain(str(tool["name"]))
+        found.append(Entry(f"{_TOOL}{tool['name']}", name, first, fact, "tools"))
+    for rule in rules:
+        scope = "always" if rule.get("scope") == "always" else "this chat"
+        fact = (Span(scope, "warning" if scope == "always" else "muted"),)
+        found.append(
+            Entry(
+                f"{_RULE}{rule['id']}",
+                plain(str(rule["tool"])),
+                plain(str(rule["rule"].get("text") or "every call")),
+                fact,
+                "may run without asking",
+            )
+        )
+    return found
+
+
+class ToolsPicker(Picker):
+    """Enter sets a mode, offers or hides a tool, or takes a rule back; it stays open until esc."""
+
+    WIDTH = 104
+
+    def __init__(self, shell: Shell, session_id: str, *, manager: SessionManager | None = None) -> None:
+        super().__init__(
+            shell, "tools", hints=(("enter", "changes"), ("esc", "closes")), empty="Looking for tools"
+        )
+        self._session_id = session_id
+        self._manager = manager or shell.manager
+        self._tools: Sequence[Mapping[str, Any]] = ()
+        self._doomed: str | None = None
+
+    def on_mount(self) -> None:
+        self.reload()
+
+    @work(exclusive=True, group="tools")
+    async def reload(self) -> None:
+        """Read modes, tools and rules anew."""
+        await self._reload()
+
+    async def _reload(self) -> None:
+        manager, session_id = self._manager, self._session_id
+        mode = str((await manager.settings(session_id))["approve"]["value"])
+        self._tools = await manager.tools(session_id)
+        self.give(tool_entries(mode, self._tools, await manager.rules(session_id), self.ink.glyphs.done))
+
+    def choose(self) -> None:
+        if (key := self.list.selected) is not None:
+            self._change(key)
+
+    @work(exclusive=True, group="change")
+    async def _change(self, key: str) -> None:
+        try:
+            said = await self._apply(key)
+            await self._reload()
+        except FiresideError as err:
+            said = Span(plain(str(err))[:70], "error")
+        self.filter.say((said,))
+
+    async def _apply(self, key: str) -> Span:
+        manager, session_id = self._manager, self._session_id
+        if key.startswith(_MODE):
+            mode = key.removeprefix(_MODE)
+            await manager.configure(session_id, approve=mode)
+            return Span(f"approvals: {mode}", "success")
+        if key.startswith(_TOOL):
+            name = key.removeprefix(_TOOL)
+            offered = [str(tool["name"]) for tool in self._tools if tool.get("offered")]
+            hides = name in offered
+            names = [one for one in offered if one != name] if hides else [*offered, name]
+            await manager.configure(session_id, tools=names)
+            return Span(
+                "hidden from the next message on" if hides else "offered from the next message on", "success"
+            )
+        # A rule cannot be had back by the same key, so it takes two presses.
+        if self._doomed != key:
+            self._doomed = key
+            return Span("enter again takes this rule back", "warning")
+        self._doomed = None
+        await manager.revoke(key.removeprefix(_RULE))
+        return Span("that rule is gone: such calls ask again", "success")
+
+    def selected(self, entry: Entry | None) -> None:
+        if entry is None or entry.key != self._doomed:
+            self._doomed = None
