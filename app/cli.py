@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -114,7 +115,8 @@ def _chat(ctx: typer.Context, given: Given) -> int:
     if given.get("version"):
         return _print_version()
     if ctx.invoked_subcommand is not None:
-        if misplaced := [flag for flag in (*ONE_SHOT, *SESSION) if flag.name in given]:
+        wrong = ONE_SHOT if ctx.invoked_subcommand in FACES else (*ONE_SHOT, *SESSION)
+        if misplaced := [flag for flag in wrong if flag.name in given]:
             raise usage(f"{misplaced[0].names[0]} does not go with the command {ctx.invoked_subcommand}.")
         ctx.obj = given
         return 0
@@ -218,6 +220,26 @@ def trust(
     from app import tool_commands
 
     raise typer.Exit(tool_commands.trust(directory, revoke=revoke))
+
+
+@app.command()
+def demo(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Demo files.")],
+    test: Annotated[
+        bool, typer.Option("--test", help="Play it without a screen, and fail where it fails.")
+    ] = False,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="DIR", help="Draw its pictures into this folder.")
+    ] = None,
+    cast: Annotated[
+        Path | None, typer.Option("--cast", metavar="FILE", help="Record it for asciinema.")
+    ] = None,
+    speed: Annotated[float, typer.Option("--speed", min=0.1, max=100, help="2 types twice as fast.")] = 1.0,
+) -> None:
+    """Play scripted demos: live, as a test, as pictures, or into a recording."""
+    from app.demo.run import run
+
+    raise typer.Exit(run(files, test=test, svg=svg, cast=cast, speed=speed))
 
 
 @models.command("list")
@@ -462,9 +484,12 @@ def _start_repl(given: Given) -> int:
 
 def _start(given: Given) -> Start:
     """How a face begins with the flags given."""
+    from app.model_fetch import with_model_here
+    from app.trust_question import ask_about_trust
     from app.tui.start import Start
 
-    settings = _settings(given)
+    ask_about_trust(Path(given.get("workspace") or ""))
+    settings = with_model_here(_settings(given))
     tools = settings.get("tools")
     return Start(
         settings=settings,

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.config import Settings
+from app.config import Settings, Value
 from app.exits import ExitCode, Failure
 from app.kinds import clip, quote
 from app.questions import agreed
@@ -35,6 +36,17 @@ def source_of(settings: Settings) -> str | None:
     if "/" in named.value and not Path(named.value).exists() and (path := _of_repository(settings)):
         return str(path)
     return None if named.origin == "FIRESIDE_MODEL" else named.value
+
+
+def with_model_here(settings: Settings) -> Settings:
+    """`settings` with a model that is named by its repository as the file it is, fetched where wanted.
+
+    For faces that load it later, when nothing can be asked line by line. Raises as `source_of`.
+    """
+    named, source = settings.values.get("model"), source_of(settings)
+    if named is None or source is None or source == named.value:
+        return settings
+    return replace(settings, values={**settings.values, "model": Value(source, named.origin)})
 
 
 def fetch(name: str, *, consent: bool, projector: bool = True) -> Path:

@@ -44,7 +44,7 @@ class Project:
 def read_project(folder: Path | None = None) -> Project:
     """What `folder` (default: the current one) brings. SettingError for a trusted file with a mistake."""
     folder = folder or Path()
-    if not _brings_something(folder):
+    if not brings_something(folder):
         return Project()
     from tools import trust
 
@@ -104,7 +104,7 @@ def _is_path(model: object) -> bool:
     )
 
 
-def _brings_something(folder: Path) -> bool:
+def brings_something(folder: Path) -> bool:
     """Whether a closer look is worth its time: most folders hold nothing of the kind."""
     try:
         real = os.path.realpath(folder)

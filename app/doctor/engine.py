@@ -25,6 +25,12 @@ _CHILD = "import sys; sys.path[:] = {path!r}; from app.doctor.engine import main
 _TIMEOUT_S = 60
 _OPTIONS = {"cuda": "CUDA", "metal": "METAL", "rocm": "HIP", "vulkan": "VULKAN"}
 """What ggml's build calls the software of each kind of GPU."""
+_TOOLKITS = {
+    "cuda": "NVIDIA's CUDA toolkit",
+    "metal": "the command line tools of Xcode",
+    "rocm": "AMD's ROCm",
+    "vulkan": "the Vulkan SDK",
+}
 GPU_KINDS = {
     "cuda": "NVIDIA (CUDA)",
     "metal": "Apple (Metal)",
@@ -132,9 +138,9 @@ def gpu_lines(kind: str, cuda: tuple[int, int] | None = None) -> str:
     ):
         index = "cu{}{}".format(*fitting[-1])
     if not index or sys.version_info[:2] not in WHEEL_PYTHONS:
-        return f"Build it (the toolkit of {option} is needed):\n{build}"
+        return f"Build it (this needs {_TOOLKITS[kind]}):\n{build}"
     wheel = reinstall((), index)
-    return f"Install a built wheel:\n{wheel}\nor build it (the toolkit of {option} is needed):\n{build}"
+    return f"Install a built wheel:\n{wheel}\nor build it (this needs {_TOOLKITS[kind]}):\n{build}"
 
 
 def machine_gpus() -> dict[str, Any]:

@@ -131,3 +131,15 @@ def test_a_flag_that_another_version_has_is_refused_with_the_reason(
 ) -> None:
     assert cli.main(["-p", "hi", "--server", "unix:"]) == 2
     assert "this version cannot serve. Leave it out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("face", ["repl", "tui"])
+def test_flags_of_a_chat_before_a_face_reach_it(face: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Start] = []
+    monkeypatch.setattr("app.repl.run", lambda start, plain: seen.append(start) or 0)
+    monkeypatch.setattr("app.tui.run.run", lambda start: seen.append(start) or 0)
+    code = cli.main(["--private", "--approve", "read", face])
+    if face == "tui" and code == 2:  # no terminal here
+        return
+    assert code == 0
+    assert (seen[0].private, seen[0].approve) == (True, "read")

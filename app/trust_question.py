@@ -1,0 +1,83 @@
+"""The question whether to trust a folder, before a chat begins in it: asked once for what it brings."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from app import paths
+from app.project import brings_something
+from app.terminal import is_terminal, notify, sanitize
+
+_DECLINED = "declined-folders"
+_MOST_DECLINED = 1000
+
+
+def ask_about_trust(folder: Path | None = None) -> None:
+    """Ask the person at the terminal about a folder that is not trusted with what it brings.
+
+    A no holds until something in the folder changes. Where nobody is there, or the answer cannot
+    be kept, nothing is asked and nothing is trusted.
+    """
+    folder = folder or Path()
+    if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)) or not brings_something(folder):
+        return
+    from tools import trust
+
+    files = trust.project_files(folder)
+    book = trust.TrustBook(paths.data_dir() / "trust.json")
+    try:
+        found = book.check(folder, files) if files else trust.Trust("trusted")
+        if found.state == "trusted" or (mark := _mark(folder, files)) in _declined():
+            return
+        what = "has changed since you trusted it" if found.state == "changed" else "brings this along"
+        sizes = ", ".join(f"{name} ({len(data):,} bytes)" for name, data in sorted(files.items()))
+        _say(f"The folder {os.path.realpath(folder)} {what}: {sizes}.")
+        _say("They can tell the model what to do, and tools among them run on this machine.")
+        if _is_agreed(found.difference):
+            book.grant(folder, files)
+        else:
+            _decline(mark)
+            _say("They are not used. `fireside trust` asks again.")
+    except trust.TrustError as err:
+        notify(str(err))
+
+
+def _is_agreed(difference: str) -> bool:
+    """Yes, no, or a look first."""
+    while True:
+        _say("Trust it with these files? [y]es, [s]how them, [N]o ", end="")
+        answer = sys.stdin.readline().strip().lower()
+        if answer not in ("s", "show"):
+            return answer in ("y", "yes")
+        _say(difference)
+
+
+def _say(text: str, end: str = "\n") -> None:
+    print(sanitize(text), end=end, file=sys.stderr, flush=True)
+
+
+def _mark(folder: Path, files: Mapping[str, bytes]) -> str:
+    """What stands for exactly these files in this folder."""
+    digest = hashlib.sha256(os.path.realpath(folder).encode("utf-8", "surrogateescape"))
+    for name, data in sorted(files.items()):
+        digest.update(f"\0{name}\0{len(data)}\0".encode("utf-8", "surrogateescape") + data)
+    return digest.hexdigest()
+
+
+def _declined() -> list[str]:
+    try:
+        return (paths.state_dir() / _DECLINED).read_text(encoding="ascii", errors="replace").split()
+    except OSError:
+        return []
+
+
+def _decline(mark: str) -> None:
+    marks = [*_declined(), mark][-_MOST_DECLINED:]
+    try:
+        paths.write_private(paths.state_dir() / _DECLINED, "\n".join(marks) + "\n")
+    except OSError as err:
+        notify(f"your answer could not be kept: {err.strerror or err}")
