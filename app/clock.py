@@ -6,7 +6,7 @@ What waits, times out or measures uses the system's own clocks.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 _now: Callable[[], float] = time.time
@@ -24,7 +24,7 @@ def seconds() -> float:
 
 
 @contextmanager
-def pinned(now: Callable[[], float], seconds: Callable[[], float]) -> Iterator[None]:
+def pinned(now: Callable[[], float], seconds: Callable[[], float]) -> Generator[None]:
     """Within, these are the clocks of this process."""
     global _now, _seconds
     before = _now, _seconds
