@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from app.clock import now as time_now
 from app.sessions.items import (
     Compaction,
     ErrorItem,
@@ -148,7 +149,7 @@ def size_words(count: int) -> str:
 def clock(seconds: int) -> str:
     """The time of day of a message; its date where that is another one."""
     then = time.localtime(seconds)
-    now = time.localtime()
+    now = time.localtime(time_now())
     if (then.tm_year, then.tm_yday) == (now.tm_year, now.tm_yday):
         return time.strftime("%H:%M", then)
     return f"{then.tm_mday} {time.strftime('%b', then)}"
