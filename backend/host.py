@@ -387,12 +387,16 @@ class _ChildProcess:
                     self._process.kill()
                     break
                 if not self._tell(lambda message=message: self._take(message)):
-                    return
+                    self._hang_up()  # Nobody waits any more: the child ends.
+                    break
         self._writer.shutdown(wait=False)
         code = self._process.wait()
+        self._hang_up()
+        self._tell(lambda: self._ended(code))
+
+    def _hang_up(self) -> None:
         with self._write_lock, contextlib.suppress(OSError):
             self._commands.close()
-        self._tell(lambda: self._ended(code))
 
     def _tell(self, action: Any) -> bool:
         try:

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests import tiny_gguf
 
@@ -15,6 +16,20 @@ STARTER_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 # Threads of llama.cpp that spin for each other stand still when somebody else uses a core: a step was
 # seen to take a hundred times as long. No test measures speed, so here they sleep instead.
 os.environ.setdefault("GOMP_SPINCOUNT", "100")
+
+PROPERTY_SECONDS = 120
+
+# A machine that is busy with something else is no failure.
+settings.register_profile("fireside", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("fireside")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A property is tried a hundred times, which takes a busy machine longer than one test may."""
+    for item in items:
+        is_property = getattr(getattr(item, "function", None), "is_hypothesis_test", False)
+        if is_property and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(PROPERTY_SECONDS))
 
 
 @pytest.fixture(autouse=True)

@@ -3,14 +3,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
 import backend
 from tests.app.double import Double
-
-# A machine that is busy with something else is no failure.
-settings.register_profile("app", deadline=None)
-settings.load_profile("app")
 
 
 @pytest.fixture

@@ -260,7 +260,7 @@ async def test_1_6_await_turn_returns_what_it_has_when_time_runs_out(room: MakeR
 
 async def test_1_6_await_turn_raises_for_a_turn_that_failed(room: MakeRoom) -> None:
     place = await room([EngineError("no")])
-    waiting = asyncio.create_task(chat_of(place).await_turn(timeout=5))
+    waiting = asyncio.create_task(chat_of(place).await_turn(timeout=60))
     live = await place.manager.live(place.session_id)
     while not live.hub.listeners:
         await asyncio.sleep(0)

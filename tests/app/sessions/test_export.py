@@ -211,7 +211,6 @@ _JSON = st.recursive(
 _KEYS = st.sampled_from("mapping messages conv author content parts role parent children type id".split())
 
 
-@pytest.mark.timeout(120)
 @given(
     data=st.dictionaries(_KEYS, _JSON | st.dictionaries(_KEYS, _JSON), max_size=6),
     shape=st.sampled_from(["mapping", "messages"]),

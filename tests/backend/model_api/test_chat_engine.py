@@ -247,11 +247,11 @@ async def test_warm_gives_way_to_a_reply(engine: InProcessEngine) -> None:
     warming = asyncio.create_task(engine.warm(user("the " * 1500)))
     outcome = await ask(engine, "hello")
     assert outcome.finish == "length"
-    await asyncio.wait_for(warming, 5)
+    await warming
 
 
 async def test_warm_of_what_does_not_fit_ends(engine: InProcessEngine) -> None:
-    await asyncio.wait_for(engine.warm(user("hello you " * 600)), 5)
+    await engine.warm(user("hello you " * 600))
     assert (await ask(engine, "hello")).text
 
 
