@@ -590,15 +590,14 @@ class Chat:
         self.facts.questions.append(question)
         call_id = event.params.get("call_id")
         if self._reply is not None and isinstance(call_id, str):
-            self._reply.set_asking(call_id, True, question.diff)
+            self._reply.set_asking(call_id, True)
         self._changed(self, "asked")
 
     def _resolved(self, elicitation_id: str) -> None:
+        answered = next((one for one in self.facts.questions if one.id == elicitation_id), None)
         self.facts.questions = [one for one in self.facts.questions if one.id != elicitation_id]
-        if self._reply is not None:
-            for call_id, call in self.story.calls.items():
-                if call.state == "asks":
-                    self._reply.set_asking(call_id, False)
+        if self._reply is not None and answered is not None:
+            self._reply.set_asking(answered.call_id, False, answered.diff)
         self._changed(self, "resolved")
 
     def _take_queue(self, inputs: Sequence[Mapping[str, Any]]) -> None:

@@ -333,6 +333,8 @@ class Program(Stage):
         self.say(f"{err.message} {err.remedy}", error=True)
 
     def _loading(self, fraction: float) -> None:
+        if self.model.load is None:
+            return  # It comes from another thread, and may be late.
         self.model.load = fraction
         self._chat.show_loading(fraction)
         self.refresh_facts()

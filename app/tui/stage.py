@@ -35,6 +35,7 @@ from app.tui.widgets.waiting import WaitingList
 class Stage(App[int]):
     """Composes and places the parts. `palette` and `glyphs` are what everything is drawn with."""
 
+    TITLE = "fireside"
     ENABLE_COMMAND_PALETTE = False
     ESCAPE_TO_MINIMIZE = False
     BINDINGS: ClassVar[list[BindingType]] = [*bindings()]

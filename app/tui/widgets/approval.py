@@ -41,6 +41,8 @@ CALL_KEYS = (
     ("x", "no, stop"),
 )
 LEAST_BODY_ROWS = 2
+OTHER_ROWS = 15
+"""Rows of a screen that the body leaves: those of the card itself, seam, composer, and a few above."""
 FIELD_ROWS = 6
 
 
@@ -94,7 +96,9 @@ class ApprovalCard(Vertical, can_focus=True):
     ApprovalCard > Horizontal > Static { height: auto; width: auto; }
     ApprovalCard CardField {
         width: 1fr; height: 1; padding: 0; border: none; background: $panel;
-        & .text-area--cursor { color: $panel; background: $foreground; text-style: none; }
+        & .text-area--cursor, &:focus .text-area--cursor {
+            color: $panel; background: $foreground; text-style: none;
+        }
         & .text-area--selection { background: $selection; }
     }
     ApprovalCard CardField:focus { border: none; }
@@ -140,7 +144,7 @@ class ApprovalCard(Vertical, can_focus=True):
     def place(self, grid: Grid, height: int) -> None:
         """Stand in the columns of `grid`, on a screen of `height` rows."""
         self._grid = grid
-        self._most_body = max(LEAST_BODY_ROWS, height // 2 - 6)
+        self._most_body = max(LEAST_BODY_ROWS, min(height - OTHER_ROWS, height // 2))
         self._draw()
 
     def ask(
@@ -204,8 +208,6 @@ class ApprovalCard(Vertical, can_focus=True):
         rows: list[RowSpans] = [
             title_row(question, self._facts(), cells, self._glyphs, self._edited is not None)
         ]
-        if question.kind == "call" and question.message:
-            rows += [[(row, "$muted")] for row in wrapped(question.message, cells)[:2]]
         room = self._most_body
         last = max(0, len(body) - room)
         self._scroll = min(self._scroll, last)
@@ -214,7 +216,7 @@ class ApprovalCard(Vertical, can_focus=True):
             rows += body[self._scroll : self._scroll + room]
         if last:
             more = len(body) - room - self._scroll
-            told = f"{self._glyphs.below} {more:,} more rows" if more else f"{self._glyphs.above} end"
+            told = f"{self._glyphs.below} {more:,} more" if more else f"{self._glyphs.above} the end"
             rows.append([(told, "$muted"), ("   up, down", "bold"), (" scroll", "$muted")])
         return rows
 

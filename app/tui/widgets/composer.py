@@ -271,16 +271,18 @@ class Composer(Horizontal):
     DEFAULT_CSS = """
     Composer { height: auto; width: 1fr; background: $background; }
     Composer > #prompt { width: 2; height: 1; color: $primary; text-style: bold; }
-    Composer > #prompt.-hidden { color: $background; }
     Composer > Draft { height: 1; width: 1fr; padding: 0; border: none; background: $background; }
     Composer > Draft:focus { border: none; }
     Draft .text-area--placeholder { color: $faint; }
-    Draft .text-area--cursor { color: $background; background: $foreground; text-style: none; }
+    Draft .text-area--cursor, Draft:focus .text-area--cursor {
+        color: $background; background: $foreground; text-style: none;
+    }
     Draft .text-area--selection { background: $selection; }
     """
 
     def __init__(self, glyphs: Glyphs, history: History) -> None:
         super().__init__(id="composer")
+        self._glyphs = glyphs
         self._prompt = Static(glyphs.prompt, id="prompt", markup=False)
         self.draft = Draft(history)
 
@@ -294,11 +296,11 @@ class Composer(Horizontal):
 
     def on_descendant_focus(self) -> None:
         """The prompt is where keys go."""
-        self._prompt.remove_class("-hidden")
+        self._prompt.update(self._glyphs.prompt)
 
     def on_descendant_blur(self) -> None:
         """It is elsewhere now."""
-        self._prompt.add_class("-hidden")
+        self._prompt.update("")
 
     @property
     def caret_offset(self) -> Offset:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from app.tui.widgets.text_rows import RowSpans, Span, padded, wrapped_spans
 
 NUMBER_CELLS = 4
+CONTEXT_ROWS = 2
 GUTTER = NUMBER_CELLS + 3
 _HUNK = re.compile(r"^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
@@ -43,6 +44,9 @@ def diff_rows(diff: str, cells: int, rule: str) -> list[RowSpans]:
         removed = _run(lines, place, "-")
         added = _run(lines, place + len(removed), "+")
         if not removed and not added:
+            if not _is_near(lines, place):
+                old, new, place = old + 1, new + 1, place + 1
+                continue
             rows += _rows(new, " ", [(line[1:], "")], cells)
             old, new, place = old + 1, new + 1, place + 1
             continue
@@ -60,6 +64,12 @@ def _body(diff: str) -> list[str]:
     lines = diff.split("\n")
     start = next((place for place, line in enumerate(lines) if _HUNK.match(line)), 0)
     return [line for line in lines[start:] if line]
+
+
+def _is_near(lines: Sequence[str], place: int) -> bool:
+    """Whether a line stands beside a change, so that it helps to see where that is."""
+    around = lines[max(0, place - CONTEXT_ROWS) : place + CONTEXT_ROWS + 1]
+    return any(line.startswith(("+", "-")) for line in around)
 
 
 def _run(lines: Sequence[str], start: int, sign: str) -> list[str]:

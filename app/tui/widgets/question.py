@@ -56,6 +56,7 @@ class Question:
     kind: Kind
     message: str
     tool: str = ""
+    call_id: str = ""
     arguments: Json = field(default_factory=dict[str, Any])
     details: Json = field(default_factory=dict[str, Any])
     offers: tuple[Json, ...] = ()
@@ -76,6 +77,7 @@ class Question:
             kind="call" if is_call else "form",
             message=visible(str(params.get("message") or "")),
             tool=str(params.get("tool") or ""),
+            call_id=str(params.get("call_id") or ""),
             arguments=_json(params.get("arguments")),
             details=_json(params.get("details")),
             offers=tuple(_json(offer) for offer in _list(params.get("offers"))),
@@ -139,15 +141,21 @@ def body_rows(question: Question, cells: int, glyphs: Glyphs, arguments: Json | 
         rows += diff_rows(question.diff, cells, glyphs.rule)
     else:
         rows += call_rows(question.arguments if arguments is None else arguments, cells, glyphs)
+    if arguments is not None:
+        return rows
+    about: list[RowSpans] = [[(row, "$muted")] for line in _about(question) for row in wrapped(line, cells)]
+    return [*rows, [], *about] if about else rows
+
+
+def _about(question: Question) -> list[str]:
+    """Why it asks, and what of the call its arguments do not show."""
     touches = [visible(str(line)) for line in _list(question.details.get("touches"))]
+    if question.diff and all("outside" not in line for line in touches):
+        # The title and the diff name the file already.
+        touches = []
     sandbox = question.details.get("sandbox")
-    said = [*touches, *([visible(sandbox)] if isinstance(sandbox, str) and sandbox else [])]
-    if arguments is None:
-        if said:
-            rows.append([])
-        for line in said:
-            rows += [[(row, "$muted")] for row in wrapped(line, cells)]
-    return rows
+    confined = visible(sandbox) if isinstance(sandbox, str) else ""
+    return [line for line in (question.message, *touches, confined) if line]
 
 
 def call_rows(arguments: Mapping[str, Any], cells: int, glyphs: Glyphs) -> list[RowSpans]:
