@@ -97,20 +97,31 @@ def test_73_media_are_refused_for_now(tiny: GenerativeModel, media: str) -> None
         assert chat.messages == []
 
 
-def test_closing_a_streamed_chat_cancels_the_reply(fresh: Opener) -> None:
-    model = fresh()
-    stream = model.chat(user("hello"), stream=True, temperature=0, max_new_tokens=1900, ignore_eos=True)
+LONG = 15_000
+"""Tokens of a reply that is to be cancelled: seconds of it, however late a busy machine hears of that."""
+
+
+@pytest.fixture
+def long(fresh: Opener, tmp_path: Path) -> GenerativeModel:
+    """A model with room for a reply of so many tokens."""
+    shape = replace(tiny_gguf.SHAPES["llama"], n_ctx=16384)
+    return fresh(tiny_gguf.make_model(tmp_path / "long.gguf", shape=shape), max_seq=16384)
+
+
+def test_closing_a_streamed_chat_cancels_the_reply(long: GenerativeModel) -> None:
+    model = long
+    stream = model.chat(user("hello"), stream=True, temperature=0, max_new_tokens=LONG, ignore_eos=True)
     next(stream)
     stream.close()
     until(lambda: model.report)
     assert model.report is not None
     assert model.report.finish == "cancelled"
-    assert model.report.new_tokens < 1900
+    assert model.report.new_tokens < LONG
 
 
 @pytest.mark.parametrize("method", ["generate", "generate_batch", "chat", "send"])
-def test_ctrl_c_cancels_what_the_caller_waits_for(fresh: Opener, method: str) -> None:
-    model = fresh()
+def test_ctrl_c_cancels_what_the_caller_waits_for(long: GenerativeModel, method: str) -> None:
+    model = long
     caller = threading.get_ident()
 
     def interrupt(event: StageEvent) -> None:
@@ -119,7 +130,7 @@ def test_ctrl_c_cancels_what_the_caller_waits_for(fresh: Opener, method: str) ->
             signal.pthread_kill(caller, signal.SIGINT)
 
     model.set_stage_observer(interrupt)
-    options: dict[str, Any] = {"temperature": 0, "max_new_tokens": 1900, "ignore_eos": True}
+    options: dict[str, Any] = {"temperature": 0, "max_new_tokens": LONG, "ignore_eos": True}
     with model.chat_session() as chat:
         asks: dict[str, Callable[[], Any]] = {
             "generate": lambda: model.generate("hello", **options),
@@ -130,16 +141,13 @@ def test_ctrl_c_cancels_what_the_caller_waits_for(fresh: Opener, method: str) ->
         with pytest.raises(KeyboardInterrupt):
             asks[method]()
         until(lambda: not model.pipeline.engine.counters().running)
-        assert model.pipeline.engine.counters().decoded_rows < 1900
+        assert model.pipeline.engine.counters().decoded_rows < LONG
         assert [turn["role"] for turn in chat.messages] in ([], ["user", "assistant"])
         assert chat.send("hello", **GREEDY) == chat.messages[-1]["content"]
 
 
-def test_cancelling_in_the_middle_of_a_prompt_leaves_the_rest_of_it_unread(
-    tmp_path: Path, fresh: Opener
-) -> None:
-    shape = replace(tiny_gguf.SHAPES["llama"], n_ctx=16384)
-    model = fresh(tiny_gguf.make_model(tmp_path / "long.gguf", shape=shape))
+def test_cancelling_in_the_middle_of_a_prompt_leaves_the_rest_of_it_unread(long: GenerativeModel) -> None:
+    model = long
     stream = model.chat(user("hello you " * 3000), stream="events", max_new_tokens=4)
     progress = next(stream)
     assert isinstance(progress, PrefillProgress)
