@@ -17,6 +17,8 @@ from backend.gguf_oddities import oddities
 from backend.types import ModelLoadError
 from tests import tiny_gguf
 
+pytestmark = pytest.mark.timeout(60)  # Hostile files: bounded work, but no small one.
+
 MB = 1 << 20
 U32, U64, STRING, ARRAY = 4, 10, 8, 9
 

@@ -16,6 +16,8 @@ from tools.mcp_servers import McpServerConfig, McpServers
 from tools.permissions import decide
 from tools.registry import ToolRegistry
 
+pytestmark = pytest.mark.timeout(60)  # Each starts a server, and the package takes long to import.
+
 pytest.importorskip("mcp")
 
 SERVER = """

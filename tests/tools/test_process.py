@@ -15,6 +15,8 @@ import pytest
 from tools.context import Cancellation, Limits
 from tools.process import Ended, run_process, tool_environment
 
+pytestmark = pytest.mark.timeout(60)  # They start processes.
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -15,6 +15,8 @@ from tools.sandbox import Sandbox
 from tools.shell import run_python, run_shell
 from tools.workspace import Workspace
 
+pytestmark = pytest.mark.timeout(60)  # They start processes.
+
 
 async def test_a_command_runs_in_the_workspace(use: Use, space: Workspace) -> None:
     assert (await use(run_shell, command="pwd; ls src")).text == f"{space.root}\na.py\n"

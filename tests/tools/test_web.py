@@ -22,6 +22,8 @@ from tools.context import ToolContext
 from tools.html_text import html_to_text
 from tools.web import fetch_page
 
+pytestmark = pytest.mark.timeout(60)  # A hostile page is bounded work, but no small one.
+
 PAGES: dict[str, tuple[int, dict[str, str], bytes]] = {
     "/page": (
         200,

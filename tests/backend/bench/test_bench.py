@@ -15,6 +15,8 @@ from backend.bench.sides import LocalSide, RemoteSide, make_side
 from backend.bench.workload import BenchError
 from backend.types import ModelLoadError
 
+pytestmark = pytest.mark.timeout(60)  # They start processes, and load models there.
+
 SHORT_S = 0.001
 
 

@@ -13,6 +13,8 @@ from backend.chat.schema import SchemaError, schema_grammar
 from backend.chat.validate import violations
 from tests.backend.chat.gbnf import Grammar, LlamaCpp
 
+pytestmark = pytest.mark.timeout(60)  # Hostile schemas: bounded work, but no small one.
+
 
 @pytest.fixture(scope="module")
 def llama_cpp(tiny_llama: Any) -> Any:

@@ -9,6 +9,8 @@ from backend import native
 from backend.engine.gbnf import GrammarError, check_grammar
 from backend.samplers import GrammarSampler
 
+pytestmark = pytest.mark.timeout(60)  # Large grammars: bounded work, but no small one.
+
 GOOD = [
     'root ::= "a"',
     'root ::= "a" b # a comment\nb ::= [a-z]+ | "x"{2,5} | ("q" "\\n"?)*\n',
