@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import shlex
 import signal
 import sys
 import time
@@ -116,7 +117,7 @@ class Shell(Guarded):
 
     def run(self, *before: str) -> None:
         """Start the program, behind the words `before`."""
-        self.send("clear; " + " ".join([*before, *self.program.command]) + "\n")
+        self.send(f"clear; {shlex.join([*before, *self.program.command])}\n")
 
     def ask(self, command: str) -> str:
         """What a command writes, in one line."""

@@ -25,7 +25,7 @@ from app.tui.run import run
 from app.tui.start import Start
 sys.exit(run(Start(resolve({}))))
 """
-FIRESIDE = Program((sys.executable, "-c", "; ".join(START.split("\n")[1:-1])), "message", {"quit": "\x11"})
+FIRESIDE = Program((sys.executable, "-c", "; ".join(START.split("\n")[1:-1])), "? help", {"quit": "\x11"})
 
 
 @pytest.fixture
