@@ -12,10 +12,13 @@ import jsonschema
 import pytest
 
 from app import cli, help_topics, oneshot
-from app.config import KINDS
+from app.config import KINDS, resolve, table
+from app.demo.script import ACTIONS, STATES, read_demo
 from app.exits import ExitCode, Failure
 from app.help_topics import SCHEMA_FILE, topic, topics
-from app.tui.keys import KEYS
+from app.man_page import man_page
+from app.mcp_settings import servers
+from app.tui.keys import KEYS, read_keymap
 from backend.types import (
     ChatOutcome,
     ContextOverflowError,
@@ -283,3 +286,57 @@ def test_completion_is_refused_for_other_shells(capfd: Cap) -> None:
     assert cli.main(["completion", "tcsh"]) == 2
     assert "bash, zsh, fish" in capfd.readouterr().err
     assert shell("$FIRESIDE completion bash | bash -n").returncode == 0
+
+
+# ---- what the pages show can be done --------------------------------------------------------
+
+
+def blocks(name: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", topic(name).text, re.MULTILINE | re.DOTALL)
+
+
+def test_the_settings_that_pages_show_are_settings(tmp_path: Path) -> None:
+    shown = [*blocks("config", "toml"), *blocks("tools", "toml"), *blocks("keys", "toml")]
+    assert len(shown) == 3
+    for index, text in enumerate(shown):
+        file = tmp_path / f"{index}.toml"
+        file.write_text(text, encoding="utf-8")
+        resolve({}, environ={}, file=file)
+        servers(file=file)
+        assert read_keymap(table("keys", file))[1] == []
+
+
+def test_the_demo_that_a_page_shows_is_one(tmp_path: Path) -> None:
+    [text] = blocks("demos", "toml")
+    (tmp_path / "first.toml").write_text(text, encoding="utf-8")
+    demo = read_demo(tmp_path / "first.toml")
+    assert [step.action for step in demo.steps] == ["type", "press", "wait", "expect", "screenshot"]
+    for word in (*STATES, *ACTIONS):
+        assert f"`{word}`" in topic("demos").text or word in text
+
+
+def test_the_tool_that_a_page_shows_is_one(tmp_path: Path) -> None:
+    [text] = blocks("tools", "python")
+    (tmp_path / "my_tools.py").write_text(text, encoding="utf-8")
+    (tmp_path / "a.txt").write_text("three little words")
+    call = ("tools", "run", "./my_tools.py", f"path={tmp_path / 'a.txt'}", "--workspace", tmp_path, "--yes")
+    assert fireside(*call, cwd=tmp_path).stdout == b"3\n"
+
+
+def test_the_flags_that_pages_name_are_there() -> None:
+    told = {flag for name in help_topics.NAMES for flag in re.findall(r"`(--[a-z-]+)", topic(name).text)}
+    page = re.sub(r"\\f.", " ", man_page()).replace("\\", "")
+    known = {*re.findall(r"--[a-z-]+", page), "--schema", "--man", "--test", "--svg", "--cast", "--speed"}
+    assert told <= known
+
+
+@pytest.mark.model
+@pytest.mark.timeout(120)
+def test_the_script_of_the_python_page_runs(starter_model: Path, tmp_path: Path) -> None:
+    [text] = blocks("api", "python")
+    environ = {**os.environ, "PYTHONPATH": str(Path(COMMAND[1]).parent)}
+    result = subprocess.run(
+        [COMMAND[0], "-c", text], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=100
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip()
