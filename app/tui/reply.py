@@ -186,6 +186,10 @@ class Reply:
 
     def _message(self, item: Message) -> None:
         answer = self._answer
+        if answer is None and self._is_shown(item.id):
+            # It ended when a call began behind it.
+            self.story.items[item.id] = item
+            return
         if answer is not None and (self._message_id in (None, item.id)):
             answer.id = item.id
             self.story.items[item.id] = item
@@ -193,6 +197,9 @@ class Reply:
             return
         for entry in self.story.tell([item]):
             self.page.add(entry)
+
+    def _is_shown(self, item_id: str) -> bool:
+        return any(isinstance(entry, Answer) and entry.id == item_id for entry in self.story.entries[-8:])
 
     def _call(self, item: FunctionCall) -> None:
         known = self.story.calls.get(item.call_id)
