@@ -17,6 +17,8 @@ NEAREST = 256
 """How many of the likeliest tokens are tried before the whole vocabulary: 0.05 ms instead of 5."""
 MOST_REFUSED = 64
 """Tokens refused in one draw while a grammar sleeps, before it is called impossible."""
+MOST_OPEN = 8
+"""Tokens at the end of a forced text that what follows could still join to others."""
 _CHECK = "Check the grammar or the schema; it may be impossible to satisfy."
 
 
@@ -203,7 +205,7 @@ def settled_tokens(model: Model, text: bytes, *, is_end: bool) -> list[int]:
     tokens = exact_tokens(model, text) or []
     if is_end:
         return tokens
-    while tokens:
+    for _ in range(min(len(tokens), MOST_OPEN)):
         right = model.piece(tokens.pop())
         if tokens and _sort(model.piece(tokens[-1])[-1]) != _sort(right[0]):
             break

@@ -82,6 +82,13 @@ class TestTokens:
             tokens = settled_tokens(model, text.encode(), is_end=False)
             assert b"".join(map(model.piece, tokens)).decode() == kept
 
+    def test_of_a_long_text_in_one_word_all_but_its_end_is_settled(self, starter_model: Path) -> None:
+        model = load(starter_model)
+        text = "東京都千代田区" * 10
+        settled = settled_tokens(model, text.encode(), is_end=False)
+        assert settled == model.tokenize(text)[: len(settled)]
+        assert len(settled) > 20
+
     def test_at_the_end_of_a_reply_none_is_left_open(self, starter_model: Path) -> None:
         model = load(starter_model)
         tokens = settled_tokens(model, b'colour"}', is_end=True)
