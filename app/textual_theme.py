@@ -15,7 +15,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.app import App
 from textual.color import Color as TextualColor
-from textual.filter import LineFilter, Monochrome, NoColor
+from textual.filter import ANSIToTruecolor, LineFilter, Monochrome, NoColor
 from textual.theme import Theme
 
 from app.colors import nearest_index
@@ -33,9 +33,10 @@ def install(app: App[Any], palette: Palette) -> None:
     kept = [
         each
         for each in app._filters  # pyright: ignore[reportPrivateUsage] # there is no public way
-        if not isinstance(each, PaletteFilter | Monochrome | NoColor)
+        if not isinstance(each, PaletteFilter | ANSIToTruecolor | Monochrome | NoColor)
     ]
-    # A new filter each time: strips remember what a filter made of them.
+    # A new filter each time: strips remember what a filter made of them. Colours are true ones
+    # already, so in true colour no filter is left to look at what is painted.
     app._filters[:] = [*kept, PaletteFilter(palette)]  # pyright: ignore[reportPrivateUsage]
     # The filter's colours are final, so the console is to pass them on as they are.
     app.console._color_system = ColorSystem.TRUECOLOR  # pyright: ignore[reportPrivateUsage]
