@@ -110,6 +110,8 @@ class Leaf:
     """False while a fence has no end; False for a table whose last row is not a whole line."""
     done: int = 0
     """Lines or rows that cannot change, of a leaf that is parsed in pieces."""
+    head: str = ""
+    """Those lines of a paragraph."""
     laid: object = None
     """What layout keeps with the leaf; it carries its own validity."""
 
@@ -129,6 +131,10 @@ class Start(NamedTuple):
     line: int = 0
     offset: int = 0
     top: int = 0
+
+    def inside(self) -> tuple[tuple[Container, ...], tuple[str, ...], int]:
+        """What stays as it is when the tail moves on within one leaf."""
+        return self.context, self.resume, self.top
 
 
 class Parsed(NamedTuple):

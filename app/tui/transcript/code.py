@@ -78,11 +78,11 @@ def _recolour(leaf: Leaf, page: Page, layout: CodeLayout, done: int) -> int:
 def _layout(leaf: Leaf, page: Page) -> tuple[CodeLayout, bool]:
     key = (leaf.kind, leaf.first, leaf.cont, leaf.info, leaf.offset)
     before = leaf.laid if isinstance(leaf.laid, CodeLayout) else None
-    if before is not None and before.fits(page, key) and leaf.kind == "fence":
+    if before is not None and before.fits(page, key):
         return before, False
     language = language_of(leaf.info)
     layout = CodeLayout(page.width, page.mode, key, language=language)
-    if before is not None and before.key == key and leaf.kind == "fence":
+    if before is not None and before.key == key:
         layout.highlighter = before.highlighter
     else:
         layout.highlighter = Highlighter(language)

@@ -70,9 +70,10 @@ def read_inline(text: Text, before: Inline | None = None) -> Inline:
 
 
 def _find_safe(inline: Inline, reader: _Reader, text: Text, kept: int) -> None:
-    """The last blank in plain text before anything that what follows may still pair with."""
+    """The last blank or line end in plain text before anything that what follows may still pair with."""
     end = min(reader.first_open, _first_open_formula(text.text, inline.safe))
-    cut = text.text.rfind(" ", inline.safe, max(0, end - 1)) + 1
+    before = max(0, end - 1)
+    cut = max(text.text.rfind(" ", inline.safe, before), text.text.rfind("\n", inline.safe, before)) + 1
     if cut < inline.safe + 60 or text.text[cut : cut + 1] in ("", " ", "\n"):
         return
     for index in range(len(reader.runs) - 1, -1, -1):
@@ -169,7 +170,7 @@ class _Reader:
             start, offset = self._in.origin[line]
             at = self._in.cleaner.source_offset(offset + position - start)
         self.runs.append(Run(text, style, at, self._href, size if size > 1 else 0))
-        self.positions.append((position, False))
+        self.positions.append((position, text == "\n" and style == self._in.style and self._href is None))
 
     def _verbatim(self, text: str, style: str, position: int | None = None) -> None:
         """Show a piece of source that may run over lines."""

@@ -7,10 +7,16 @@ the lists and quotes around it, or continues the fence or table that is open.
 from __future__ import annotations
 
 import logging
+import re
 
 from app.tui.transcript.blocks import TRIMMED, Container, Leaf, Parsed, References, Start, parse_blocks
 
 _log = logging.getLogger(__name__)
+
+_LONG_PARAGRAPH = 6
+"""Lines from which on a paragraph is parsed in pieces."""
+_PROSE = re.compile(r"[^\s\d#>\-+*_=~`|:<\[]|[*_]{1,2}[^\W\d_]|`{1,2}[^`]|\d+[^\d.)]")
+"""How a line starts that can be nothing but a paragraph's."""
 
 
 class Document:
@@ -70,12 +76,13 @@ class Document:
         self._install(self._parse(text).leaves)
         last = self.leaves[-1] if self.leaves else None
         if last is not None and last.kind == "table":
-            last.closed = text.endswith("\n")
+            last.closed = last.end_line <= self._start.line + text.count("\n")
 
     def _install(self, new: list[Leaf]) -> list[Leaf]:
         """Put freshly parsed leaves behind the final ones; those that continue the open leaf go there."""
         if self._open is not None and new and new[0].start_line < 0:
             _continue(self._open, new.pop(0))
+            self._open.gap = _gap(self._last_visible(self._final - 1), self._open)
         before = self._last_visible(self._final)
         for index, leaf in enumerate(new, self._final):
             if leaf.kind != "definition":
@@ -99,9 +106,8 @@ class Document:
         resumed = self._open
         if resumed is not None and not new:
             resumed.closed = resumed.closed or resumed.kind == "table"
-            if resumed.end_line >= end_line and not (resumed.kind == "fence" and resumed.closed):
-                resumed.done = len(resumed.lines if resumed.kind == "fence" else resumed.cells)
-                self._cut(end_line, self._start.context, self._start.resume, self._start.top)
+            if _goes_on(resumed, end_line):
+                self._cut(_set_done(resumed), *self._start.inside())
                 return
             self._open = None
             self._cut_after(resumed)
@@ -131,27 +137,29 @@ class Document:
             self._pass_or_resume(last, line, end_line)
 
     def _pass_or_resume(self, last: Leaf, line: int, end_line: int) -> None:
-        """Leave a fence or table behind that has ended; parse only new lines of one that is open."""
-        to_opening = last.start_line - line + 1
-        if last.kind == "fence":
-            ended = last.closed or last.end_line < end_line
-            if not ended and last.lines:
-                self._resume(last, [*self._tail_lines(to_opening), _blank_inside(last.path)], end_line)
-        elif last.kind == "table":
-            ended = last.end_line < end_line
-            if not ended:
-                self._resume(last, self._tail_lines(to_opening + 1), end_line)
-        else:
+        """Leave a fence or table behind that has ended; parse only new lines of a leaf that goes on."""
+        if not _goes_on(last, end_line):
+            if last.kind in ("fence", "table"):
+                self._final += 1
+                self._cut_after(last)
             return
-        if ended:
-            self._final += 1
-            self._cut_after(last)
-
-    def _resume(self, leaf: Leaf, lines: list[str], end_line: int) -> None:
-        leaf.done = len(leaf.lines if leaf.kind == "fence" else leaf.cells)
-        self._open = leaf
+        to_opening = last.start_line - line + 1
+        start = self._start
+        blank = _blank_inside(last.path)
+        match last.kind:
+            case "fence" if last.lines:
+                start = start._replace(resume=(*self._tail_lines(to_opening), blank))
+            case "table":
+                start = start._replace(resume=self._tail_lines(to_opening + 1))
+            case "indented":
+                start = start._replace(resume=self._tail_lines(to_opening))
+            case "paragraph" if len(last.origin) >= _LONG_PARAGRAPH and last.text[0] != "[":
+                start = start._replace(context=last.path, resume=(f"{blank}x",), top=last.top)
+            case _:
+                return
+        self._open = last
         self._final = len(self.leaves)
-        self._cut(end_line, self._start.context, tuple(lines), self._start.top)
+        self._cut(_set_done(last), *start.inside())
 
     def _cut_after(self, leaf: Leaf) -> None:
         # The line after the leaf, not the end of the text: an empty quote mark may follow it.
@@ -164,17 +172,17 @@ class Document:
         self._tail = self._tail[size:]
         self._start = Start(context, resume, line, self._start.offset + size, top)
 
-    def _tail_lines(self, count: int) -> list[str]:
-        return self._tail.split("\n", count)[:count]
+    def _tail_lines(self, count: int) -> tuple[str, ...]:
+        return tuple(self._tail.split("\n", count)[:count])
 
     def _find_prose_end(self) -> int:
         """Where the text of a paragraph ends that only a newline can turn into something else, or -1.
 
-        That is one whose last line has begun with a letter, and that is not on its way to become a
-        definition: no rule but the paragraph's takes it.
+        That is one whose last line has begun as no rule but the paragraph's allows, and that is not on its
+        way to become a definition.
         """
         last = self.leaves[-1] if self.leaves else None
-        if last is None or last.kind != "paragraph" or self._open is not None or not last.text:
+        if last is None or last.kind != "paragraph" or self._open not in (None, last) or not last.text:
             return -1
         before = self.leaves[-2] if len(self.leaves) > 1 else None
         if before is not None and before.kind == "definition" and before.end_line == last.start_line:
@@ -182,8 +190,9 @@ class Document:
         position, offset = last.origin[-1]
         line = last.text[position:]
         end = offset + len(line) - self._start.offset
-        certain = line[:1].isalpha() and last.text[0] != "[" and self._tail.endswith(line, 0, end)
-        return end if certain and "\n" not in self._tail[end:] else -1
+        if not _PROSE.match(line) or last.text[0] == "[":
+            return -1
+        return end if self._tail.endswith(line, 0, end) and "\n" not in self._tail[end:] else -1
 
     def _grow_prose(self) -> None:
         leaf = self.leaves[-1]
@@ -236,8 +245,38 @@ def _stands_apart(leaf: Leaf) -> bool:
     return leaf.kind == "heading" and leaf.level <= 2
 
 
+def _goes_on(leaf: Leaf, end_line: int) -> bool:
+    """True if the line at `end_line` may belong to `leaf`, the last one before it."""
+    match leaf.kind:
+        case "fence":
+            return not leaf.closed and leaf.end_line >= end_line
+        case "table" | "paragraph":
+            return leaf.end_line >= end_line
+        case "indented":
+            return True
+        case _:
+            return False
+
+
+def _set_done(leaf: Leaf) -> int:
+    """Note what of `leaf` is final; the line to cut at."""
+    match leaf.kind:
+        case "table":
+            leaf.done = len(leaf.cells)
+        case "paragraph":
+            # The last line may yet become the header of a table.
+            leaf.done = len(leaf.origin) - 1
+            leaf.head = leaf.text[: max(0, leaf.origin[leaf.done][0] - 1)]
+            return leaf.end_line - 1
+        case _:
+            leaf.done = len(leaf.lines)
+    return leaf.end_line
+
+
 def _continue(leaf: Leaf, part: Leaf) -> None:
     """Replace what is not final of `leaf` by the newly parsed `part`, whose first entry is context."""
+    if leaf.origin:
+        _continue_text(leaf, part)
     del leaf.lines[leaf.done :], leaf.line_offsets[leaf.done :]
     del leaf.cells[leaf.done :], leaf.cell_lines[leaf.done :]
     leaf.lines += part.lines[1:]
@@ -246,6 +285,19 @@ def _continue(leaf: Leaf, part: Leaf) -> None:
     leaf.cell_lines += part.cell_lines[1:]
     leaf.end_line = part.end_line
     leaf.closed = part.closed
+
+
+def _continue_text(leaf: Leaf, part: Leaf) -> None:
+    """The same for a paragraph, which an underline makes a heading."""
+    leaf.kind, leaf.level = part.kind, part.level
+    leaf.origin = leaf.origin[: leaf.done]
+    if len(part.origin) == 1:
+        leaf.text = leaf.head.rstrip(TRIMMED)
+        return
+    skipped = part.origin[1][0]
+    moved = len(leaf.head) + 1 - skipped
+    leaf.text = f"{leaf.head}\n{part.text[skipped:]}"
+    leaf.origin += [(at + moved, offset) for at, offset in part.origin[1:]]
 
 
 def _cut_place(new: list[Leaf]) -> tuple[int, int, tuple[Container, ...]] | None:

@@ -41,6 +41,10 @@ SAMPLES = {
     "hostile": f"a{HOSTILE}b\n\n- {HOSTILE}\n\n```{HOSTILE}\n{HOSTILE}\n```\n"
     + f"\n| {HOSTILE} |\n|---|\n| {HOSTILE} |\n",
     "long paragraph": "words *and* `code`, **bold**, [l](u), snake_case, 2 * 3 < 4 and $5. " * 12 + "\n\nz\n",
+    "long lines to a heading": "".join(f"{at} line  \n" for at in range(9)) + "===\nnext\n",
+    "long lines to a table": "line *of* `it`  \n" * 9 + "| a | b |  \n|---|---|\n| 1 | 2 |\n",
+    "long lines in an item": "- > x\n" + "lazy line\n" * 4 + "  > one\n" * 4 + "  2. no item\n+ item\n",
+    "long lines of code": "- a\n\n      code\n\n      more\n      on\n  >\n      quoted out\n\n\n      x\n\n  p\n",
     "diff": "```diff\n--- a\n+++ b\n@@ -1 +1 @@\n-old\n+new\n same\n```\n",
 }
 

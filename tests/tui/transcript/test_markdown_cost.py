@@ -18,6 +18,8 @@ BEFORE = {
     "200 items": "- item with **bold**\n" * 200 + "- ",
     "200 nested items": "".join(f"{'  ' * (at % 4)}- item {at}\n" for at in range(200)) + "- ",
     "200 rows": "| a | b | c |\n|---|---|--:|\n" + "| cell | **bold** | 12 |\n" * 200 + "| ",
+    "1,000 lines": "12, 7, and a word\n" * 1000,
+    "1,000 lines of indented code": "    x = 1\n" * 1000 + "    ",
     "6,000 characters": "words and *more* words with `code`, " * 170,
 }
 
