@@ -242,33 +242,51 @@ ASK = {
     """,
     "fish": "fireside completion fish | source; complete --do-complete 'fireside {tail}'",
     "zsh": """
-        compdef() {{ }}; words=({line}); CURRENT={last}+1
+        compdef() {{ }}; _files() {{ }}; _arguments() {{ print -r -- "$@" }}
         eval "$(fireside completion zsh)"
-        _arguments() {{ }}; _describe() {{ print -l "${{(@P)2}}" }}
+        words=({line}); CURRENT={current}
         _fireside_completion
     """,
 }
+LINES = [
+    ("mod", "models"),
+    ("models pu", "pull"),
+    ("--no-inst", "--no-instructions"),
+    ("help pi", "pipes"),
+    ("--approve pl", "plan"),
+    ("--format jsonl", "jsonl"),
+]
+"""What was typed, and a word it is completed to."""
+
+
+def offered(output: str) -> list[str]:
+    return re.split(r"[\s:\"'()]+", output)
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ("mod", "models"),
-        ("models pu", "pull"),
-        ("--no-inst", "--no-instructions"),
-        ("help pi", "pipes"),
-        ("--approve pl", "plan"),
-        ("--format jsonl", "jsonl"),
-    ],
-)
+@pytest.mark.parametrize(("words", "expected"), LINES)
+@pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
+def test_the_command_answers_a_shell(name: str, words: str, expected: str) -> None:
+    asked = {
+        "_FIRESIDE_COMPLETE": f"complete_{name}",
+        "_TYPER_COMPLETE_ARGS": f"fireside {words}",
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        "COMP_WORDS": f"fireside {words}",
+        "COMP_CWORD": str(len(words.split())),
+    }
+    assert expected in offered(fireside(env={**os.environ, **asked}).stdout.decode())
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(("words", "expected"), LINES)
 @pytest.mark.parametrize("name", sorted(ASK))
 def test_a_shell_completes_a_line(name: str, words: str, expected: str, installed: dict[str, str]) -> None:
     if shutil.which(name) is None:
         pytest.skip(f"{name} is not installed")
-    program = ASK[name].format(line=f"fireside {words}", tail=words, last=len(words.split()))
+    last = len(words.split())
+    program = ASK[name].format(line=f"fireside {words}", tail=words, last=last, current=last + 1)
     result = subprocess.run([name, "-c", program], env=installed, capture_output=True, text=True, timeout=50)
-    assert expected in re.split(r"[\s:\"]+", result.stdout), result.stdout + result.stderr
+    assert expected in offered(result.stdout), result.stdout + result.stderr
 
 
 @pytest.mark.timeout(60)
