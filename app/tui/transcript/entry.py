@@ -150,6 +150,8 @@ class Entry:
         self._grown: Body | None = None
         self.weight: tuple[int, int] | None = None
         self.sections: list[Section] = []
+        self.stale = False
+        """Whether an attribute changed since the last layout."""
         self.sheet: Sheet | None = None
         """What the rows were laid out for; None when there are none."""
 
@@ -217,15 +219,16 @@ class Entry:
     # What the page asks.
 
     def touch(self) -> None:
-        """An attribute changed: arrange the sections anew at the next layout."""
-        self.sheet = None
+        """An attribute changed: the next layout arranges the sections anew; until then the old rows stand."""
+        self.stale = True
         self.weight = None
 
     def layout(self, sheet: Sheet) -> int:
         """Bring the rows up to date; index of the first one that may differ, `height` when none does."""
         before = self.height
-        anew = sheet != self.sheet
+        anew = self.stale or sheet != self.sheet
         if anew:
+            self.stale = False
             self.sections = [] if self.hidden else self.arrange(sheet)
             # what is hidden shows itself as soon as it has something to show
             self.sheet = sheet if self.sections else None
@@ -251,7 +254,7 @@ class Entry:
 
     def estimate(self, sheet: Sheet) -> int:
         """Rows: the true number where it is known, else a guess. 0 for what is hidden."""
-        if self.sheet == sheet:
+        if self.sheet == sheet and not self.stale:
             return self.height
         rows, characters = self.weight or self.weigh()
         return rows + characters // max(1, sheet.measure - self.inset)

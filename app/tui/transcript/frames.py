@@ -82,7 +82,7 @@ class Frames(Canvas):
             self._viewport.place()
             self._publish()
             self._settle_shown()
-            self.refresh()
+            self._repaint_all()
 
     def _publish(self) -> None:
         """Tell Textual height and place, and the shell what came below."""
@@ -97,12 +97,13 @@ class Frames(Canvas):
             self.post_message(self.NewBelow(self, viewport.unseen))
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        if round(old_value) != round(new_value):
-            if self._laid_out:
-                self._viewport.move_to(round(new_value))
-                self._publish()
-                self._settle_shown()
-            self.refresh()
+        if round(old_value) == round(new_value):
+            return
+        if self._laid_out:
+            self._viewport.move_to(round(new_value))
+            self._publish()
+            self._settle_shown()
+        self._repaint_all()
 
     def on_enter(self, event: events.Enter) -> None:
         if event.node is self.vertical_scrollbar:
@@ -154,14 +155,20 @@ class Frames(Canvas):
             return
         page, viewport = self.page, self._viewport
         here, total = viewport.y, page.total
-        changes = [change for entry in changed if entry in page and (change := page.lay(page.index(entry)))]
+        for entry in changed:
+            if entry in page:
+                page.lay(page.index(entry))
         viewport.place()
         viewport.grew(page.total - total)
         self._publish()
-        self._repaint(changes, moved=viewport.y - here)
+        self._repaint(page.take_changes(), moved=viewport.y - here)
         for entry in changed:
             self._settle_later(entry)
         self._tick()
+
+    def _repaint_all(self) -> None:
+        self.page.take_changes()
+        self.refresh(self.size.region)
 
     def _repaint(self, changes: Sequence[Change], moved: int) -> None:
         if moved and self._viewport.follow:
@@ -198,22 +205,19 @@ class Frames(Canvas):
 
     def _settle(self) -> None:
         self._settle_due = False
-        changes: list[Change] = []
         for entry in list(self._settling):
             del self._settling[entry]
             if entry not in self.page or entry.body is None or entry.sheet is None:
                 continue
             more = entry.body.settle(SETTLE_S)
-            if change := self.page.lay(self.page.index(entry)):
-                changes.append(change)
+            self.page.lay(self.page.index(entry))
             if more:
                 self._settle_later(entry)
                 break
-        if changes:
-            here = self._viewport.y
-            self._viewport.place()
-            self._publish()
-            self._repaint(changes, self._viewport.y - here)
+        here = self._viewport.y
+        self._viewport.place()
+        self._publish()
+        self._repaint(self.page.take_changes(), self._viewport.y - here)
         if self._settling and not self._settle_due:
             self._settle_due = True
             self.set_timer(FRAME_S, self._settle)

@@ -51,6 +51,7 @@ class Page:
         self._gaps: list[int] = []
         self._index: dict[Entry, int] = {}
         self._laid: dict[Entry, None] = {}
+        self._changes: list[Change] = []
 
     def __contains__(self, entry: object) -> bool:
         return entry in self._index
@@ -145,8 +146,13 @@ class Page:
 
     # ---- layout ----------------------------------------------------------------------------------
 
-    def lay(self, index: int) -> Change | None:
-        """Lay out one entry; what changed of it, None for nothing."""
+    def take_changes(self) -> list[Change]:
+        """What layouts changed since the last call, whoever asked for them."""
+        changes, self._changes = self._changes, []
+        return changes
+
+    def lay(self, index: int) -> bool:
+        """Lay out one entry; True if rows of it may differ from before."""
         entry = self.entries[index]
         known = entry.sheet == self.sheet
         first = entry.layout(self.sheet)
@@ -160,10 +166,11 @@ class Page:
         height = gap + entry.height
         before = self.heights[index]
         if first >= entry.height and height == before:
-            return None
+            return False
         self.heights[index] = height
         top = self.heights.before(index)
-        return Change(top + (gap + first if first else 0), top + height, height != before)
+        self._changes.append(Change(top + (gap + first if first else 0), top + height, height != before))
+        return True
 
     def _gap_below(self, index: int) -> None:
         below = index + 1
@@ -219,7 +226,7 @@ class Page:
         if index >= len(self.entries):
             return row
         guessed = self.heights[index]
-        if self.lay(index) is None:
+        if not self.lay(index):
             return row
         height = self.heights[index]
         if upwards and guessed != height:

@@ -346,3 +346,15 @@ async def test_entries_come_and_go_anywhere() -> None:
         await settled(transcript, pilot)
         assert shown(transcript)[:3] == ["  ▐ middle", "", "  ▐ last"]
         assert transcript.entry_of("") is None
+
+
+async def test_a_row_that_changes_between_two_frames_is_never_blank() -> None:
+    name, reply = NameRow("m", live=True), Answer("```py\nx = 1\n```\n", live=True)
+    async with reading([name, reply]) as (transcript, pilot):
+        name.facts = ("esc stops",)
+        transcript.changed(name)
+        assert shown(transcript)[0] == "  ▗ m"
+        transcript.scroll_relative(y=1, animate=False, immediate=True)
+        await settled(transcript, pilot)
+        painted = pilot.app.screen._compositor.render_strips()[0].text  # pyright: ignore[reportPrivateUsage]
+        assert painted.rstrip().endswith("esc stops")
