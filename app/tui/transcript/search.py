@@ -11,6 +11,7 @@ from app.tui.transcript.entry import Entry
 from app.tui.transcript.painter import Mark
 
 MOST_HITS = 10_000
+"""Of more than these the latest are found."""
 
 
 class Hit(NamedTuple):
@@ -36,14 +37,15 @@ class Search:
             self._look(re.compile(re.escape(query), re.IGNORECASE), entries)
 
     def _look(self, pattern: re.Pattern[str], entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            for section, text in enumerate(entry.parts):
+        for entry in reversed(entries):
+            for section, text in reversed(list(enumerate(entry.parts))):
                 found = [Hit(entry, section, *match.span()) for match in pattern.finditer(text)]
                 if found:
                     self._of[entry, section] = found
-                    self.hits += found
+                    self.hits += reversed(found)
             if len(self.hits) >= MOST_HITS:
-                return
+                break
+        self.hits.reverse()
 
     @property
     def current(self) -> Hit | None:
