@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.cli_config import config
 from app.cli_groups import group, sessions, themes, tools
+from app.cli_models import models
 from app.completions import complete_topics
 from app.config import Settings
 from app.display import force_color
 from app.exits import ExitCode, Failure, explain, usage
 from app.flags import CHAT, SESSION, Flag, Given, command, settings_of
-from app.terminal import can_fill_screen, is_terminal, notify, prepare, sanitize
+from app.terminal import can_fill_screen, is_terminal, notify, prepare
 
 if TYPE_CHECKING:
     from app.tui.start import Start
@@ -65,8 +67,6 @@ PLAIN = Flag(("--plain",), bool, "No colours, no line editing.")
 
 
 app = group("Chat with a model of your own, in the terminal.")
-models = group("The models on this machine.")
-config = group("Your settings.")
 app.add_typer(models, name="models")
 app.add_typer(config, name="config")
 app.add_typer(sessions, name="sessions")
@@ -240,168 +240,6 @@ def demo(
     from app.demo.run import run
 
     raise typer.Exit(run(files, test=test, svg=svg, cast=cast, speed=speed))
-
-
-@models.command("list")
-def models_list(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """List the models found on this machine."""
-    from app.model_list import show
-
-    raise typer.Exit(show(as_json=as_json))
-
-
-@models.command("info")
-def models_info(
-    name: Annotated[str | None, typer.Argument(help="A file, a folder or a name.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Show what a model's file says of it."""
-    from app import model_commands
-
-    raise typer.Exit(model_commands.info(name, as_json=as_json))
-
-
-@models.command("plan")
-def models_plan(
-    name: Annotated[str | None, typer.Argument(help="A file, a folder or a name.")] = None,
-    slots: Annotated[int, typer.Option("--slots", help="Replies that can decode at the same time.")] = 1,
-    ctx: Annotated[int | None, typer.Option("--ctx", help="Context window in tokens.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Show what loading a model would take of each device, and the context that fits."""
-    from app import model_commands
-
-    raise typer.Exit(model_commands.plan(name, slots=slots, ctx=ctx, as_json=as_json))
-
-
-@models.command("pull")
-def models_pull(
-    name: Annotated[
-        str, typer.Argument(help="user/repo or user/repo:QUANTIZATION, on the Hugging Face Hub.")
-    ],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Fetch without asking.")] = False,
-    projector: Annotated[bool, typer.Option(help="Fetch the projector for pictures too.")] = True,
-) -> None:
-    """Fetch a model into Fireside's own folder."""
-    from app import model_commands
-
-    raise typer.Exit(model_commands.pull(name, yes=yes, projector=projector))
-
-
-@models.command("ps")
-def models_ps(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """List the running Firesides that have a model loaded."""
-    from app import model_commands
-
-    raise typer.Exit(model_commands.show_running(as_json=as_json))
-
-
-@models.command("stop")
-def models_stop(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[MODEL|PID]", help="As `models ps` lists it.")
-    ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Stop every one.")] = False,
-) -> None:
-    """End running Firesides in good order, which frees their models."""
-    from app import model_commands
-
-    raise typer.Exit(model_commands.stop_running(name, every=every))
-
-
-@models.command("verify")
-def models_verify(
-    name: Annotated[str | None, typer.Argument(help="A file, a folder or a name.")] = None,
-) -> None:
-    """Check a pulled model against the hashes the hub gave."""
-    from app import model_commands
-
-    raise typer.Exit(model_commands.verify(name))
-
-
-@models.command("rm")
-def models_rm(
-    name: Annotated[str, typer.Argument(help="A model of Fireside's own folder.")],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
-) -> None:
-    """Delete a model of Fireside's own folder."""
-    from app import model_commands
-
-    raise typer.Exit(model_commands.remove(name, yes=yes))
-
-
-@models.command("use")
-def models_use(name: Annotated[str, typer.Argument(help="A file, a folder or a name.")]) -> None:
-    """Make a model the default."""
-    from app import model_commands
-
-    raise typer.Exit(model_commands.use(name))
-
-
-@config.command("show")
-def config_show(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    every: Annotated[bool, typer.Option("--all", help="Also those that nobody set.")] = False,
-    profile: Annotated[
-        str | None, typer.Option("--profile", metavar="NAME", help="With this profile.")
-    ] = None,
-) -> None:
-    """Show each setting with its value and where it comes from."""
-    import json
-
-    from app.config import KINDS
-
-    values = settings_of({} if profile is None else {"profile": profile}).values
-    rows = {key: (values[key].value, values[key].origin) for key in KINDS if key in values}
-    if every:
-        rows = {key: rows.get(key, (None, "default")) for key in KINDS}
-    if as_json:
-        print(json.dumps({key: {"value": value, "origin": origin} for key, (value, origin) in rows.items()}))
-        return
-    for key, (value, origin) in rows.items():
-        print(sanitize(f"{key} = {'(not set)' if value is None else json.dumps(value)}    # {origin}"))
-    if not rows:
-        print("Nothing is set: every default holds. `fireside config show --all` lists the settings.")
-
-
-@config.command("set")
-def config_set(key: str, value: str) -> None:
-    """Set KEY to VALUE in the settings file; its comments stay."""
-    from app.config import store
-
-    name, file = store(key, value)
-    print(f"{name} is set in {file}")
-
-
-@config.command("unset")
-def config_unset(key: str) -> None:
-    """Take KEY out of the settings file; its comments stay."""
-    from app.config import forget
-
-    name, file = forget(key)
-    print(f"{name} is no longer set in {file}")
-
-
-@config.command("profiles")
-def config_profiles(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """List the profiles, for --profile."""
-    import json
-
-    from app.profiles import profile_names, profiles_folder
-
-    names = profile_names()
-    if as_json:
-        print(json.dumps({"profiles": names, "folder": str(profiles_folder())}))
-        return
-    print("\n".join(names) or f"There is none. A profile is a file NAME.toml in {profiles_folder()}")
-
-
-@config.command("path")
-def config_path() -> None:
-    """Print the path of the settings file."""
-    from app.paths import config_file
-
-    print(config_file())
 
 
 def _answer_once(given: Given) -> int:

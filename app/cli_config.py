@@ -1,0 +1,79 @@
+"""The commands of `fireside config`: what holds, where it is from, and changing it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from app.cli_groups import group
+from app.flags import settings_of
+from app.terminal import sanitize
+
+config = group("Your settings.")
+
+
+@config.command("show")
+def config_show(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Also those that nobody set.")] = False,
+    profile: Annotated[
+        str | None, typer.Option("--profile", metavar="NAME", help="With this profile.")
+    ] = None,
+) -> None:
+    """Show each setting with its value and where it comes from."""
+    import json
+
+    from app.config import KINDS
+
+    values = settings_of({} if profile is None else {"profile": profile}).values
+    rows = {key: (values[key].value, values[key].origin) for key in KINDS if key in values}
+    if every:
+        rows = {key: rows.get(key, (None, "default")) for key in KINDS}
+    if as_json:
+        print(json.dumps({key: {"value": value, "origin": origin} for key, (value, origin) in rows.items()}))
+        return
+    for key, (value, origin) in rows.items():
+        print(sanitize(f"{key} = {'(not set)' if value is None else json.dumps(value)}    # {origin}"))
+    if not rows:
+        print("Nothing is set: every default holds. `fireside config show --all` lists the settings.")
+
+
+@config.command("set")
+def config_set(key: str, value: str) -> None:
+    """Set KEY to VALUE in the settings file; its comments stay."""
+    from app.config import store
+
+    name, file = store(key, value)
+    print(f"{name} is set in {file}")
+
+
+@config.command("unset")
+def config_unset(key: str) -> None:
+    """Take KEY out of the settings file; its comments stay."""
+    from app.config import forget
+
+    name, file = forget(key)
+    print(f"{name} is no longer set in {file}")
+
+
+@config.command("profiles")
+def config_profiles(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """List the profiles, for --profile."""
+    import json
+
+    from app.profiles import profile_names, profiles_folder
+
+    names = profile_names()
+    if as_json:
+        print(json.dumps({"profiles": names, "folder": str(profiles_folder())}))
+        return
+    print("\n".join(names) or f"There is none. A profile is a file NAME.toml in {profiles_folder()}")
+
+
+@config.command("path")
+def config_path() -> None:
+    """Print the path of the settings file."""
+    from app.paths import config_file
+
+    print(config_file())
