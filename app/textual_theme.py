@@ -22,8 +22,19 @@ from app.colors import nearest_index
 from app.theming import REVERSE, TONES, Attribute, Code, Palette, Tone
 
 _DEFAULT = Color.default()
-_FULL: frozenset[Tone] = frozenset({"primary", "approval", "error"})
-"""Roles that are grounds too, of a cursor for instance: without tones such a ground is reverse."""
+_GROUNDS: frozenset[Tone] = frozenset(
+    {
+        "background",
+        "surface",
+        "panel",
+        "code_background",
+        "diff_add_background",
+        "diff_remove_background",
+        "chip",
+        "backdrop",
+    }
+)
+"""What lies behind text. Any other tone there, as under a caret, is reverse where there are no tones."""
 
 
 def install(app: App[Any], palette: Palette) -> None:
@@ -166,7 +177,7 @@ class PaletteFilter(LineFilter):
         if self.palette.depth == "256":
             return style + Style.from_color(self._indexed(style.color), self._indexed(style.bgcolor))
         ground = self._tone(style.bgcolor)
-        reverse = ground in _FULL or (ground is not None and self.palette.ansi[ground] == REVERSE)
+        reverse = ground is not None and ground not in _GROUNDS
         color = _DEFAULT if reverse else self._standard(style.color)
         mapped = style + Style.from_color(color, _DEFAULT)
         return mapped + Style(reverse=True) if reverse else mapped

@@ -51,7 +51,10 @@ def test_16_colours_leave_grounds_alone_and_reverse_the_selection() -> None:
     assert style.color == Color.from_ansi(6)
     assert style.bgcolor == Color.default()
     assert mapped(drawn, tone_style(drawn, "text", "selection")).reverse
-    assert mapped(drawn, tone_style(drawn, "background", "primary")).reverse
+    for caret in ("primary", "text", "error"):
+        assert mapped(drawn, tone_style(drawn, "background", caret)).reverse
+    for ground in ("background", "panel", "chip", "diff_add_background"):
+        assert not mapped(drawn, tone_style(drawn, "text", ground)).reverse
     light = palette(depth="standard", dark=False)
     assert mapped(light, tone_style(light, "tool")).color == Color.from_ansi(4)
 
