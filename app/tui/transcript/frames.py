@@ -12,6 +12,7 @@ from textual import events
 from textual.geometry import Region
 from textual.message import Message
 from textual.reactive import Reactive
+from textual.selection import Selection
 from textual.widget import Widget
 
 from app.glyphs import UNICODE, Glyphs
@@ -62,6 +63,7 @@ class Frames(Canvas):
         )
         self._motion = motion
         self._viewport = Viewport(self.page)
+        self._held = False
         self._told_unseen = 0
         self._pending: dict[Entry, list[str]] = {}
         self._flush_due = False
@@ -99,11 +101,23 @@ class Frames(Canvas):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         if round(old_value) == round(new_value):
             return
+        self._held = False
         if self._laid_out:
             self._viewport.move_to(round(new_value))
             self._publish()
             self._settle_shown()
         self._repaint_all()
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """What is being selected does not run away; the end is followed again when nothing is selected."""
+        super().selection_updated(selection)
+        if selection is not None and self._viewport.follow:
+            self._viewport.hold()
+            self._held = True
+        elif selection is None and self._held:
+            self._held = False
+            self._viewport.to_end()
+            self._restore()
 
     def on_enter(self, event: events.Enter) -> None:
         if event.node is self.vertical_scrollbar:

@@ -72,6 +72,12 @@ class Viewport:
             page.lay_down(y, self.rows)
         self.y = y
 
+    def hold(self) -> None:
+        """Stay at the row that is at the top now, even at the end."""
+        if self.follow:
+            self.anchor = self.page.anchor(self.y)
+            self.follow = self.anchor is None
+
     def grew(self, rows: int) -> None:
         """The page grew by `rows` rows at its end."""
         if not self.follow and rows > 0:
@@ -79,14 +85,15 @@ class Viewport:
 
     def toggle(self, entry: Entry) -> None:
         """Fold or open an entry. Its first row stays in place, or comes to the top from above the screen."""
-        top = self.page.top(self.page.index(entry))
+        index = self.page.index(entry)
+        top = self.page.top(index)
         followed = self.follow
         if top < self.y and self.anchor is not None and self.anchor.entry is entry:
             self.anchor = Anchor(entry, Place(0))
         elif followed and top >= self.y:
-            self.anchor = self.page.anchor(self.y)
-            self.follow = self.anchor is None
+            self.hold()
         entry.toggle()
+        self.page.lay(index)
         self.place()
         if self.y == self.end or (followed and self.shows_end):
             self.to_end()

@@ -151,3 +151,18 @@ async def test_a_formula_is_selected_as_it_was_written() -> None:
         assert transcript.screen.get_selected_text() == "$x^2$"
         await drag(transcript, pilot, (10, 0), (14, 0))
         assert transcript.screen.get_selected_text() == "and &amp;"
+
+
+async def test_what_is_being_selected_does_not_run_away() -> None:
+    reply = Answer("line\n\n" * 40, live=True)
+    async with reading([reply]) as (transcript, pilot):
+        before = shown(transcript)[:10]
+        await drag(transcript, pilot, (4, 1), (7, 5))
+        transcript.append_text(reply, "more\n\n" * 20)
+        transcript.flush()
+        assert shown(transcript)[:10] == before
+        assert not transcript.at_tail
+        transcript.screen.clear_selection()
+        await pilot.pause()
+        assert transcript.at_tail
+        assert transcript.scroll_y == transcript.max_scroll_y
