@@ -39,7 +39,8 @@ class FdGuard:
         self._streams = (sys.__stdout__, sys.__stderr__)
         self._saved = [os.dup(number) for number in _OUTPUTS]
         # Textual draws on `__stderr__`, and asks `__stdout__` for the size of the terminal.
-        self._screen = io.TextIOWrapper(os.fdopen(os.dup(2), "wb"), "utf-8", "replace", newline="\n")
+        screen = os.dup(2 if os.isatty(2) else 1)
+        self._screen = io.TextIOWrapper(os.fdopen(screen, "wb"), "utf-8", "replace", newline="\n")
         self._set_streams(self._screen, self._screen)
         self._lead_to_log()
         return self

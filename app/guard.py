@@ -56,10 +56,11 @@ def run_guarded(face: Callable[[], int]) -> int:
     Returns in both processes: in the child what `face` returned, in the guard the exit code for the
     shell, 128 + n where signal n ended the face. Call it while there is one thread.
     """
-    if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+    output = next((stream for stream in (sys.stderr, sys.stdout) if is_terminal(stream)), None)
+    if output is None or not is_terminal(sys.stdin):
         return face()
     try:
-        screen = _Screen(sys.stdin.fileno(), sys.stderr.fileno())
+        screen = _Screen(sys.stdin.fileno(), output.fileno())
     except (termios.error, ValueError):
         return face()
     sys.stdout.flush()

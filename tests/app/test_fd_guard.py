@@ -61,3 +61,13 @@ def test_native_output_goes_to_the_log_and_frames_to_the_terminal(tmp_path: Path
     written = log.read_text()
     assert written == "native outnative error\npython out\nnative end"
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
+
+
+def test_it_draws_on_the_output_that_is_a_terminal(tmp_path: Path) -> None:
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "TERM": "xterm"}
+    script = f'exec {sys.executable} -c "$0" {tmp_path}/native.log 2> {tmp_path}/errors'
+    with Terminal(["sh", "-c", script, SCRIPT], environ) as terminal:
+        assert terminal.wait() == 0, terminal.text
+        assert terminal.text.startswith("drawn while a loader is quiet")
+    assert "native end" in (tmp_path / "native.log").read_text()
+    assert (tmp_path / "errors").read_text() == ""
