@@ -1,0 +1,184 @@
+"""The first run at work: fetches the starter, opens a file, pulls a repository, or names a server.
+
+It ends with a model to load, posted as `FirstRunPage.Ready`; what fails is told on the page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from textual import work
+from textual.binding import Binding
+from textual.message import Message
+
+from app import model_catalog, starter
+from app.model_catalog import Place
+from app.starter import StarterError, StoppedError
+from app.tui.dialogs import LineDialog
+from app.tui.screens.waterfall import size
+from app.tui.widgets.cells import from_home
+from app.tui.widgets.choices import ChoicePage
+from app.tui.widgets.first_run import Download, FirstRun
+
+if TYPE_CHECKING:
+    from app.tui.shell import Shell
+
+Fetch = Callable[[Callable[[int, int], bool]], Path]
+WORKING_BYTES = 512 << 20
+"""What the starter needs beside its weights."""
+
+
+def starter_words(free_bytes: int) -> str:
+    """What the starter is, and whether it fits; 0 free bytes are not known."""
+    needed = starter.ABOUT_BYTES + WORKING_BYTES
+    fits = "" if not free_bytes else ", fits" if free_bytes > needed else ", may not fit"
+    return f"{starter.NAME}, {size(starter.ABOUT_BYTES)}{fits}"
+
+
+def looked_at(places: Sequence[Place]) -> list[tuple[str, str]]:
+    """Where models were looked for, as the page tells it."""
+    return [(from_home(place.path), place.found) for place in places]
+
+
+class FirstRunPage(FirstRun):
+    """The page with its work. Esc ends a download; nothing of it is left."""
+
+    BINDINGS: ClassVar[Any] = [Binding("escape", "stop", show=False)]
+
+    class Ready(Message):
+        """There is a model now: a file or a name to load, or a server's address."""
+
+        def __init__(self, source: str, *, server: bool = False) -> None:
+            super().__init__()
+            self.source = source
+            self.server = server
+
+    def __init__(
+        self,
+        looked: Sequence[tuple[str, str]],
+        *,
+        starter_fact: str,
+        servers: bool = False,
+        fetch: Fetch = starter.fetch,
+        id: str | None = "first-run",
+    ) -> None:
+        super().__init__(looked, starter=starter_fact, servers=servers, id=id)
+        self._fetch = fetch
+        self._stop = threading.Event()
+
+    @classmethod
+    def of_this_machine(cls) -> FirstRunPage:
+        """The page with what is found here. Looks at folders and devices, so call it from a thread."""
+        _, free, _ = model_catalog.memory()
+        return cls(looked_at(model_catalog.places()), starter_fact=starter_words(free))
+
+    def on_unmount(self) -> None:
+        self._stop.set()
+
+    # ---- choices ---------------------------------------------------------------------------
+
+    def on_choice_page_chosen(self, event: ChoicePage.Chosen) -> None:
+        event.stop()
+        if self.download is not None:
+            return
+        match event.key:
+            case "enter":
+                self._get_starter()
+            case "o":
+                self._open_file()
+            case "p":
+                self._pull()
+            case _:
+                self._use_server()
+
+    def on_first_run_dropped(self, event: FirstRun.Dropped) -> None:
+        event.stop()
+        self._take_file(event.path)
+
+    def action_stop(self) -> None:
+        """End the download that runs."""
+        self._stop.set()
+
+    @work(exclusive=True, group="first-run")
+    async def _get_starter(self) -> None:
+        await self._run(starter.NAME, self._fetch)
+
+    @work(exclusive=True, group="first-run")
+    async def _open_file(self) -> None:
+        if path := await self._ask("the path of a .gguf file"):
+            self._take_file(path)
+
+    @work(exclusive=True, group="first-run")
+    async def _pull(self) -> None:
+        name = await self._ask("a model on Hugging Face: owner/name, or owner/name:Q4_K_M")
+        if not name:
+            return
+        self.downloading(Download(name))
+        try:
+            wanted = await asyncio.to_thread(model_catalog.offer, name)
+        except Exception as err:  # a network fails in many ways; each is told
+            self.failed(str(err), getattr(err, "remedy", ""))
+            return
+        said = f"{size(wanted.missing_bytes)} to fetch, licence {wanted.licence}; type yes"
+        answer = await self._ask(f"{wanted.repo} {wanted.quantization}: {said}")
+        if answer.lower() not in ("y", "yes"):
+            self.downloading(None)
+            return
+        await self._run(wanted.repo, lambda progress: model_catalog.pull(wanted, progress))
+
+    @work(exclusive=True, group="first-run")
+    async def _use_server(self) -> None:
+        url = await self._ask("the address of a server: http://127.0.0.1:8080")
+        if not url:
+            return
+        if not url.startswith(("http://", "https://")):
+            self.failed("A server's address begins with http:// or https://.")
+            return
+        self.post_message(self.Ready(url, server=True))
+
+    async def _ask(self, question: str) -> str:
+        shell = cast("Shell", self.app)
+        answer = await cast("Any", self.app).push_screen_wait(LineDialog(shell, question))
+        return str(answer or "").strip()
+
+    def _take_file(self, text: str) -> None:
+        path = Path(text).expanduser()
+        try:
+            model_catalog.facts(path)
+        except Exception as err:  # whatever the file is, the page says why not
+            self.failed(str(err), getattr(err, "remedy", ""))
+            return
+        self.post_message(self.Ready(str(path)))
+
+    async def _run(self, name: str, fetch: Fetch) -> None:
+        """A download in a thread, shown as it goes on."""
+        self._stop.clear()
+        self.downloading(Download(name))
+        loop = asyncio.get_running_loop()
+
+        def progress(done: int, total: int) -> bool:
+            loop.call_soon_threadsafe(self._arrived, Download(name, done, total))
+            return not self._stop.is_set()
+
+        try:
+            path = await asyncio.to_thread(fetch, progress)
+        except StoppedError:
+            self.downloading(None)
+        except StarterError as err:
+            self.failed(str(err), err.remedy)
+        except Exception as err:  # a network fails in many ways; each is told
+            if self._stop.is_set():
+                self.downloading(None)
+            else:
+                self.failed(str(err), getattr(err, "remedy", ""))
+        else:
+            self.downloading(None)
+            self.post_message(self.Ready(str(path)))
+
+    def _arrived(self, download: Download) -> None:
+        if self.is_attached and self.download is not None:
+            self.downloading(download)
