@@ -128,9 +128,10 @@ class Transcript(Frames, can_focus=True):
         self._restore()
 
     def replace_all(self, entries: Iterable[Entry], at: Position | None = None) -> None:
-        """Show another chat, at its end or where `position` once said. Only what shows is laid out.
+        """Show another chat, or this one made anew, at its end or where `position` once said.
 
-        Entries keep their rows, so showing a chat again is cheap; text that came meanwhile is in.
+        Only what shows is laid out. Entries keep their rows, so showing a chat again is cheap; text that
+        came meanwhile is in.
         """
         self._take_pending()
         self._drop_selection(0)
@@ -140,13 +141,13 @@ class Transcript(Frames, can_focus=True):
         self._settling.clear()
         self.page.replace(entries)
         viewport = self._viewport
-        viewport.anchor = None if at is None else at.anchor
-        viewport.follow = viewport.anchor is None or viewport.anchor.entry not in self.page
+        viewport.anchor = None if at is None or at.anchor is None else self._same_place(at.anchor)
+        viewport.follow = viewport.anchor is None
         viewport.unseen = 0
         self._restore()
         self._tick()
         if len(self.entries) > _MANY_ENTRIES:
-            gc.freeze()  # a full collection among so many objects is a hitch of 30 to 60 ms
+            _keep_from_collections()
 
     @property
     def position(self) -> Position:
@@ -179,11 +180,19 @@ class Transcript(Frames, can_focus=True):
         self._settle_later(entry)
         body = entry.body
         if body is not None and len(body.source) > _LONG_TEXT:
-            gc.freeze()
+            _keep_from_collections()
 
     def entry_of(self, id: str) -> Entry | None:
         """The entry of a session's item."""
         return next((entry for entry in self.entries if id and entry.id == id), None)
+
+    def _same_place(self, anchor: Anchor) -> Anchor | None:
+        """`anchor` on this page: at its entry, else at the one that was made anew for the same item."""
+        if anchor.entry in self.page:
+            return anchor
+        id, kind = anchor.entry.id, anchor.entry.kind
+        same = next((entry for entry in self.entries if id and entry.id == id and entry.kind == kind), None)
+        return None if same is None else Anchor(same, anchor.place)
 
     # ---- folds -----------------------------------------------------------------------------------
 
@@ -397,3 +406,9 @@ class Transcript(Frames, can_focus=True):
 
     def _last_in_view(self) -> int:
         return self.page.find(self.scroll_offset.y + max(0, self.size.height - 1))[0]
+
+
+def _keep_from_collections() -> None:
+    """Leave what there is out of garbage collections: among so many objects one takes 30 to 60 ms."""
+    gc.collect(1)
+    gc.freeze()

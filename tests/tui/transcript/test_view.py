@@ -138,6 +138,21 @@ async def test_another_chat_and_back_is_where_the_person_stood() -> None:
         assert not transcript.at_tail
 
 
+async def test_a_chat_made_anew_is_where_the_person_stood() -> None:
+    def entries() -> list[Entry]:
+        return [UserTurn(f"question {number} " * 20, id=f"item_{number}") for number in range(40)]
+
+    async with reading(entries()) as (transcript, pilot):
+        transcript.scroll_to(y=33, animate=False, immediate=True)
+        await settled(transcript, pilot)
+        rows = shown(transcript)
+        transcript.replace_all(entries(), transcript.position)
+        await pilot.pause()
+        assert shown(transcript) == rows
+        transcript.replace_all([UserTurn("without ids")], transcript.position)
+        assert transcript.at_tail
+
+
 async def test_folds_open_and_close_in_place() -> None:
     thought = Thought("first\n\nsecond", seconds=3.2, tokens=214)
     async with reading([UserTurn("q"), NameRow("m"), thought, Answer("a")]) as (transcript, pilot):
