@@ -56,7 +56,7 @@ def read_project(folder: Path | None = None) -> Project:
     if not files:
         return Project()
     try:
-        state = trust.TrustBook(paths.data_dir() / "trust.json").check(folder, files).state
+        state = trust.TrustBook(paths.data_dir() / "trust.json").check_project(folder, files).state
     except trust.TrustError as err:
         return Project(notices=(str(err),))
     if state != "trusted":

@@ -115,7 +115,7 @@ def trust(directory: str | None, *, revoke: bool) -> ExitCode:
                 f"{folder} has nothing of its own: no tools, settings or prompts in {TOOLS_FOLDER.parent}, "
                 f"and no {INSTRUCTIONS_FILE}."
             )
-        found = trust_book().check(folder, files)
+        found = trust_book().check_project(folder, files)
         if found.state == "trusted":
             notify(f"{folder} is trusted already")
             return ExitCode.ANSWERED

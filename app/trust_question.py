@@ -30,7 +30,7 @@ def ask_about_trust(folder: Path | None = None) -> None:
     files = trust.project_files(folder)
     book = trust.TrustBook(paths.data_dir() / "trust.json")
     try:
-        found = book.check(folder, files) if files else trust.Trust("trusted")
+        found = book.check_project(folder, files)
         if found.state == "trusted" or (mark := _mark(folder, files)) in _declined():
             return
         what = "has changed since you trusted it" if found.state == "changed" else "brings this along"

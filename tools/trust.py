@@ -59,6 +59,20 @@ class TrustBook:
         changed = {name: data for name, data in files.items() if hashes.get(name) != _sha(data)}
         return Trust("changed", _difference(known, changed)) if changed else Trust("trusted")
 
+    def check_project(self, project: Path, files: Mapping[str, bytes]) -> Trust:
+        """As `check`, where instructions of a folder above also count as that folder's own.
+
+        So a repository that is trusted need not be trusted once more in each of its folders.
+        """
+        left = dict(files)
+        for name, data in files.items():
+            above, file = os.path.split(name)
+            if file != INSTRUCTIONS_FILE or not above:
+                continue
+            if self.check(Path(project, above), {INSTRUCTIONS_FILE: data}).state == "trusted":
+                del left[name]
+        return self.check(project, left) if left else Trust("trusted")
+
     def grant(self, project: Path, files: Mapping[str, bytes]) -> None:
         """Trust the project with exactly these files, as the person saw them. Raises TrustError."""
         found = {name: _kept(data) for name, data in files.items()}

@@ -136,6 +136,17 @@ def test_the_nearest_instructions_up_to_the_repository_join_the_system_turn(
     assert settings_of({}).system == "Instructions of this project, from AGENTS.md:\n\nUse spaces."
 
 
+def test_a_trusted_repository_is_trusted_in_its_folders(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("Use tabs.\n")
+    trust(tmp_path)
+    assert "Use tabs." in read_project().instructions
+    put(project, 'system = "Obey."\n')
+    assert read_project().notices  # what this folder adds is not
+    trust(project)
+    (tmp_path / "AGENTS.md").write_text("Use spaces.\n")
+    assert "changed" in read_project().notices[0]
+
+
 def test_instructions_above_the_repository_do_not_count(project: Path, tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("Use tabs.\n")
     (project / ".git").mkdir()
@@ -190,9 +201,9 @@ def test_a_projects_tools_are_offered_and_hidden_ones_are_not(
     monkeypatch.setattr(oneshot, "run", lambda job: jobs.append(job) or 0)
     put(project, 'tools = ["now,calculate"]\nhidden_tools = ["calc*"]\n')
     trust(project)
-    for flags in ([], ["--no-tools"], ["--tools", "web"]):
+    for flags in ([], ["--no-tools"], ["--tools", "web"], ["--raw"], ["--replies", "2"]):
         assert cli.main(["-p", "hi", *flags]) == 0
-    assert [job.chat.tools for job in jobs] == [("now,calculate",), (), ("web",)]
+    assert [job.chat.tools for job in jobs] == [("now,calculate",), (), ("web",), (), ()]
     assert jobs[0].settings.get("hidden_tools") == ("calc*",)
 
 
