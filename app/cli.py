@@ -251,7 +251,9 @@ def _answer_once(given: Given) -> int:
     _check_chat(given)
     settings = _settings(given)
     from app import oneshot
+    from app.running import name_face
 
+    name_face("one-shot")
     job = oneshot.OneShot(
         settings=settings,
         prompt=given.get("prompt"),
@@ -267,13 +269,19 @@ def _answer_once(given: Given) -> int:
             resume=_resumed(given),
             fork=given.get("fork"),
             private=given.get("private", False),
-            tools=() if given.get("no_tools") else settings.get("tools", ()),
+            tools=_tools_once(given, settings),
             approve=settings.get("approve", "ask"),
             workspace=given.get("workspace"),
             max_turns=given.get("max_turns"),
         ),
     )
     return oneshot.run(job)
+
+
+def _tools_once(given: Given, settings: Settings) -> tuple[str, ...]:
+    """The tools of a one-shot. Those of the settings give way to what goes without tools only."""
+    gives_way = "tools" not in given and (given.get("raw") or given.get("replies", 1) > 1)
+    return () if given.get("no_tools") or gives_way else settings.get("tools", ())
 
 
 def _resumed(given: Given) -> str | None:
@@ -307,7 +315,7 @@ def _start_tui(given: Given) -> int:
     if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
         raise usage("The full-screen face needs a terminal.", "`fireside -p` answers without one.")
     _check_chat(given)
-    start = _start(given)
+    start = _start(given, "tui")
     from app.tui.run import run
 
     return run(start)
@@ -317,15 +325,17 @@ def _start_repl(given: Given) -> int:
     _check_chat(given)
     from app.repl import run
 
-    return run(_start(given), plain=given.get("plain", False))
+    return run(_start(given, "repl"), plain=given.get("plain", False))
 
 
-def _start(given: Given) -> Start:
+def _start(given: Given, face: str) -> Start:
     """How a face begins with the flags given."""
     from app.model_fetch import with_model_here
+    from app.running import name_face
     from app.trust_question import ask_about_trust
     from app.tui.start import Start
 
+    name_face(face)
     ask_about_trust(Path(given.get("workspace") or ""))
     settings = with_model_here(_settings(given))
     tools = settings.get("tools")

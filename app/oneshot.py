@@ -173,12 +173,10 @@ def loaded(
     *,
     slots: int,
     most_cells: int | None = None,
-    face: str = "one-shot",
 ) -> Generator[GenerativeModel]:
     """The model of `settings`, loaded with its progress on a terminal, closed at the end.
 
-    `most_cells` is what its context will hold at most, in tokens, where that is known. `face` is
-    what `fireside models ps` calls this process.
+    `most_cells` is what its context will hold at most, in tokens, where that is known.
     """
     from backend import load
 
@@ -199,7 +197,7 @@ def loaded(
         if is_terminal(sys.stderr):
             for note in model.residency.get("notes", ()):
                 notify(str(note))
-        with holding(model.card.model_id, face):
+        with holding(model.card.model_id):
             yield model
     finally:
         model.close()

@@ -21,7 +21,6 @@ from app.followed_turn import FollowedTurn
 from app.interrupt import Interrupted
 from app.load_progress import LoadProgress
 from app.model_fetch import source_of
-from app.running import holding
 from app.sessions.errors import FiresideError
 from app.sessions.manager import SessionManager
 from app.sessions.snapshot import SessionSnapshot
@@ -108,14 +107,13 @@ async def _answer(
                 require_sight(pictures, card)
             session = await _session(manager, job, there)
             answer.session_id = None if choice.private or job.dry_run else session.id
-            with holding(card.model_id, "one-shot"):
-                async with _set_for_now(manager, session.id, job, tools):
-                    if job.dry_run:
-                        return await _show_prompt(manager, session.id, asked, job, card)
-                    turn = FollowedTurn(manager, session, sink, answer)
-                    stop.end = turn.interrupt
-                    await turn.run(asked, pictures)
-                    stop.raise_if_stopped()
+            async with _set_for_now(manager, session.id, job, tools):
+                if job.dry_run:
+                    return await _show_prompt(manager, session.id, asked, job, card)
+                turn = FollowedTurn(manager, session, sink, answer)
+                stop.end = turn.interrupt
+                await turn.run(asked, pictures)
+                stop.raise_if_stopped()
     return turn.end(job)
 
 

@@ -17,6 +17,8 @@ from typing import Any
 from app import paths
 
 _MOST_BYTES = 4096
+_DEEPEST = 4
+_face = "library"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,32 +32,52 @@ class RunningModel:
 
     @property
     def resident_bytes(self) -> int | None:
-        """Memory the process holds, with what it shares; None where the system does not tell."""
-        try:
-            pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
-        except (OSError, ValueError, IndexError):
-            return None
-        return pages * os.sysconf("SC_PAGE_SIZE")
+        """Memory the process and its children hold, with what they share; None where that is not told."""
+        return _resident_bytes(self.pid)
+
+
+class Presence:
+    """This process in the list of those with a model. Where nothing can be written it is not listed."""
+
+    def __init__(self) -> None:
+        self._handle: int | None = None
+        self._path: Path | None = None
+
+    def show(self, model: str) -> None:
+        """List this process with `model`, in place of another one."""
+        self.clear()
+        entry = RunningModel(os.getpid(), model, _face, int(time.time()))
+        with contextlib.suppress(OSError):
+            name = f"{entry.pid}-{time.monotonic_ns():x}.json"
+            self._path = paths.make_private_dir(_folder()) / name
+            self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._handle, fcntl.LOCK_EX)
+            os.write(self._handle, json.dumps(asdict(entry)).encode())
+
+    def clear(self) -> None:
+        """List it no longer."""
+        if self._path is not None and self._handle is not None:
+            with contextlib.suppress(OSError):
+                self._path.unlink()
+            os.close(self._handle)
+        self._path = self._handle = None
 
 
 @contextmanager
-def holding(model: str, face: str) -> Generator[None]:
-    """Within, `running_models` lists this process. Where nothing can be written it is not listed."""
-    entry = RunningModel(os.getpid(), model, face, int(time.time()))
-    handle: int | None = None
-    path: Path | None = None
-    with contextlib.suppress(OSError):
-        path = paths.make_private_dir(_folder()) / f"{entry.pid}-{time.monotonic_ns():x}.json"
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        os.write(handle, json.dumps(asdict(entry)).encode())
+def holding(model: str) -> Generator[None]:
+    """Within, `running_models` lists this process."""
+    presence = Presence()
+    presence.show(model)
     try:
         yield
     finally:
-        if path is not None and handle is not None:
-            with contextlib.suppress(OSError):
-                path.unlink()
-            os.close(handle)
+        presence.clear()
+
+
+def name_face(face: str) -> None:
+    """Say what this process is, for the list: `tui`, `repl`, `one-shot`."""
+    global _face
+    _face = face
 
 
 def running_models() -> list[RunningModel]:
@@ -99,3 +121,13 @@ def _read(path: Path) -> RunningModel | None:
 
 def _folder() -> Path:
     return paths.state_dir() / "running"
+
+
+def _resident_bytes(pid: int, depth: int = 0) -> int | None:
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except (OSError, ValueError, IndexError):
+        return None
+    below = [_resident_bytes(int(child), depth + 1) for child in children] if depth < _DEEPEST else []
+    return pages * os.sysconf("SC_PAGE_SIZE") + sum(filter(None, below))

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+from app.running import Presence
 from app.sessions.errors import FiresideError, ServerError, wrapped
 from backend.chat_engine import ChatEngine, LoadSpec
 from backend.types import BackendError, ChatCard
@@ -33,6 +34,7 @@ class EngineDesk:
         self._users = 0
         self._changed = asyncio.Condition()
         self._loading = False
+        self._presence = Presence()
 
     @property
     def engine(self) -> ChatEngine:
@@ -97,6 +99,7 @@ class EngineDesk:
         """Free the model; what runs ends as cancelled."""
         if self._engine is not None and not self._engine.closed:
             await self._engine.unload()
+        self._presence.clear()
         self._asked = None
 
     def _fits(self, model: str | None) -> bool:
@@ -117,6 +120,7 @@ class EngineDesk:
         try:
             await self.engine.load(spec, progress)
             self._asked = spec.source
+            self._presence.show(self.engine.card.model_id)
         except BackendError as err:
             raise wrapped(err) from err
         finally:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from app import cli, model_fetch, paths, running
+from app.sessions.manager import SessionManager
+from app.sessions.store import Store
 from backend import hub, models
 from backend.hub import HubError, Offer, RepoFile
 from tests.app.double import Double
@@ -202,9 +204,11 @@ def test_a_fetched_model_is_found_by_its_repository(
 
 
 def test_what_runs_is_listed_while_it_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    with running.holding("tiny\x1b[2J", "repl"), running.holding("other", "tui"):
-        [one, other] = running.running_models()
+    running.name_face("repl")
+    with running.holding("tiny\x1b[2J"), running.holding("other"):
+        one, other = sorted(running.running_models(), key=lambda each: each.model, reverse=True)
         assert (one.pid, one.model, one.face) == (os.getpid(), "tiny\x1b[2J", "repl")
+        assert one.resident_bytes is None or one.resident_bytes > 1_000_000
         assert other.model == "other"
         assert cli.main(["models", "ps"]) == 0
         shown = capsys.readouterr().out
@@ -225,7 +229,7 @@ def test_what_a_crash_left_behind_is_not_listed(capsys: pytest.CaptureFixture[st
 
 def test_a_folder_that_cannot_be_written_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIRESIDE_STATE", "/proc/nowhere")
-    with running.holding("m", "repl"):
+    with running.holding("m"):
         assert running.running_models() == []
 
 
@@ -244,3 +248,14 @@ def test_a_running_model_is_stopped_in_good_order(tiny_llama: Path) -> None:
         assert process.wait(timeout=50) == 143
     assert fireside("models", "stop").returncode == 2
     assert fireside("models", "stop", "--all").returncode == 0
+
+
+async def test_a_manager_lists_the_model_it_holds(tiny_llama: Path) -> None:
+    async with SessionManager(model=str(tiny_llama), store=Store(None)) as manager:
+        assert running.running_models() == []
+        await manager.load_model(str(tiny_llama))
+        assert [one.model for one in running.running_models()] == [tiny_llama.stem]
+        await manager.unload_model()
+        assert running.running_models() == []
+        await manager.load_model(str(tiny_llama))
+    assert running.running_models() == []

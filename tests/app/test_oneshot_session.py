@@ -609,9 +609,10 @@ def test_a_time_limit_ends_the_turn(engine: Engine, space: Path, capfd: Cap) -> 
     assert "time limit" in capfd.readouterr().err
 
 
-def test_a_chat_flag_without_a_prompt_is_no_silent_repl(capfd: Cap) -> None:
-    assert cli.main(["--tools", "now", "repl"]) == 2
-    assert "--tools" in capfd.readouterr().err
+@pytest.mark.parametrize("command", ["repl", "tui"])
+def test_a_flag_of_one_prompt_does_not_go_with_a_face(command: str, capfd: Cap) -> None:
+    assert cli.main(["--dry-run", command]) == 2
+    assert f"--dry-run does not go with the command {command}" in capfd.readouterr().err
 
 
 # ---- a real model ----------------------------------------------------------------------------
