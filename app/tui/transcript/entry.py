@@ -243,7 +243,11 @@ class Entry:
         self.height = height
         if anew:
             return 0
-        return min(first, before, height) if not same or height != before else height
+        if same and height == before:
+            return height
+        # the caret leaves the row that was the last one
+        last = min(before, height) - 1 if self.live else height
+        return max(0, min(first, before, height, last))
 
     def release(self) -> None:
         """Forget the rows, not the height."""

@@ -107,6 +107,17 @@ async def test_the_terminal_shows_it_for_long(seed: int) -> None:
     await walk(seed, 400)
 
 
+async def test_the_caret_leaves_the_row_that_was_the_last() -> None:
+    reply = Answer("one\n\n", live=True)
+    app = Terminal([reply])
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        for piece in ("---\n", "two\n\n", "```py\n", "x\n", "y"):
+            app.transcript.append_text(reply, piece)
+            await settled(app.transcript, pilot)
+            assert app.differing() == []
+
+
 async def walk(seed: int, steps: int) -> None:
     choose = random.Random(seed)
     live: list[Entry] = [Answer(live=True)]
