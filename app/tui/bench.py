@@ -218,14 +218,13 @@ async def _thirty_frames() -> Row:
 
 async def _beside(messages: int, count: int) -> list[Row]:
     """What a long chat makes of keys, focus and size, and how long it takes to open."""
-    entries = list(history(messages))
     app = _Bench()
     label = f"{messages:,} messages"
     async with _running(app) as pilot:
         transcript = app.query_one(Transcript)
         with _quiet():
             begun = time.perf_counter()
-            transcript.replace_all(entries)
+            transcript.replace_all(history(messages))
             await pilot.pause()
             opened = (time.perf_counter() - begun) * 1e3
         area = app.query_one(TextArea)
