@@ -1,4 +1,4 @@
-"""A person's own prompts as commands: one for each `prompts/*.md` in the config folder.
+"""Prompts as commands: one for each `prompts/*.md` in the config folder, or in a trusted `.fireside/`.
 
 The file's text is sent; `$ARGUMENTS` in it is what follows the name. Front matter may hold
 `description`.
@@ -7,12 +7,15 @@ The file's text is sent; `$ARGUMENTS` in it is what follows the name. Front matt
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from app import paths
 from app.bounded import read_bounded
 from app.commands.face import Command, Face
 from app.commands.shared import cut
+from app.kinds import SettingError
+from app.project import read_project
 
 LIMIT_BYTES = 1 << 18
 MOST_FILES = 200
@@ -60,7 +63,17 @@ def read_prompts() -> list[Prompt]:
         except (OSError, ValueError):
             continue
         found.append(_prompt(file.stem, source.replace("\r\n", "\n")))
-    return found
+    return [*found, *_of_project({prompt.name for prompt in found})]
+
+
+def _of_project(taken: Collection[str]) -> list[Prompt]:
+    """Those of a trusted folder; the person's own come first."""
+    try:
+        sources = read_project().prompts
+    except SettingError:  # a mistake in its settings is told where they are read
+        return []
+    fitting = ((name, text) for name, text in sources.items() if _NAME.fullmatch(name) and name not in taken)
+    return [_prompt(name, text.replace("\r\n", "\n")) for name, text in fitting]
 
 
 def _prompt(name: str, source: str) -> Prompt:

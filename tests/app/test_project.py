@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from app import cli, oneshot, paths
+from app.commands.prompts import read_prompts
 from app.flags import settings_of
 from app.kinds import SettingError
 from app.project import ALLOWED, read_project
@@ -64,6 +65,17 @@ def test_a_trusted_project_brings_what_it_may(project: Path) -> None:
     assert found.values["system"].origin == str(project / ".fireside" / "config.toml")
     assert found.prompts == {"review": "Review this:\n"}
     assert found.notices == ()
+
+
+def test_prompts_of_a_trusted_project_are_commands(project: Path) -> None:
+    put(project, "Theirs.", "prompts/review.md")
+    put(project, "Also theirs.", "prompts/explain.md")
+    own = paths.config_file().parent / "prompts"
+    own.mkdir(parents=True)
+    (own / "review.md").write_text("Mine.")
+    assert [one.text for one in read_prompts()] == ["Mine."]
+    trust(project)
+    assert {one.name: one.text for one in read_prompts()} == {"review": "Mine.", "explain": "Also theirs."}
 
 
 def test_a_changed_file_is_no_longer_trusted(project: Path) -> None:
