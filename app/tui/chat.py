@@ -44,6 +44,7 @@ from app.sessions.events import (
     SessionUsageEvent,
 )
 from app.sessions.items import FunctionCall, Item, Message, item_from_wire
+from app.tui.chat_page import ChatPage
 from app.tui.reply import Reply
 from app.tui.story import Story, common_start
 from app.tui.transcript.entries import Choice, ErrorEntry, Note
@@ -53,7 +54,7 @@ from app.tui.widgets.status import short_count
 
 if TYPE_CHECKING:
     from app.sessions.manager import SessionManager
-    from app.tui.transcript.view import Position, Transcript
+    from app.tui.transcript.view import Transcript
 
 logger = logging.getLogger("fireside")
 
@@ -103,51 +104,6 @@ class Facts:
     def asking(self) -> int:
         """Open questions."""
         return len(self.questions)
-
-
-class ChatPage:
-    """The page of one chat on the one transcript: what is not shown grows all the same."""
-
-    def __init__(self, transcript: Transcript) -> None:
-        self.transcript = transcript
-        self.shown = False
-        self._position: Position | None = None
-
-    def show(self, entries: Sequence[Entry]) -> None:
-        """Put the chat's entries on the screen, where the person stood."""
-        self.shown = True
-        self.transcript.replace_all(entries, self._position)
-
-    def replace(self, entries: Sequence[Entry], *, keep_place: bool = False) -> None:
-        """Other entries altogether."""
-        if self.shown:
-            self.transcript.replace_all(entries, self.transcript.position if keep_place else None)
-
-    def leave(self) -> None:
-        """Another chat takes the screen."""
-        if self.shown:
-            self._position = self.transcript.position
-            self.shown = False
-
-    def add(self, entry: Entry) -> None:
-        if self.shown:
-            self.transcript.add(entry)
-
-    def discard(self, entry: Entry) -> None:
-        if self.shown:
-            self.transcript.discard(entry)
-
-    def append_text(self, entry: Entry, delta: str) -> None:
-        self.transcript.append_text(entry, delta)
-
-    def finish(self, entry: Entry) -> None:
-        self.transcript.finish(entry)
-
-    def changed(self, entry: Entry) -> None:
-        self.transcript.changed(entry)
-
-    def fold_thought(self, entry: Entry) -> bool:
-        return self.transcript.fold_thought(entry)
 
 
 class Chat:
@@ -377,6 +333,16 @@ class Chat:
         """Have the store keep what is being written."""
         await self.manager.set_draft(await self.ensure(), text)
         self.kept_draft = text
+
+    async def drop_if_empty(self) -> bool:
+        """Leave nothing of a chat in which nothing was said and nothing is being written."""
+        if self._id is None or self.story.items or self.facts.waiting or self.facts.running:
+            return False
+        if self.kept_draft.strip() or self.draft.strip():
+            return False
+        with contextlib.suppress(FiresideError):
+            await self.manager.delete(self._id)
+        return True
 
     def show_loading(self, fraction: float) -> None:
         """The model that a waiting reply needs is being loaded."""

@@ -60,6 +60,7 @@ class Program(Stage):
         self._chat = self._new(None)
         self._chat.page.shown = True
         self._attached: list[Block] = []
+        self._closing = False
         self._saving: asyncio.TimerHandle | None = None
 
     # ---- what screens ask ------------------------------------------------------------------
@@ -153,12 +154,16 @@ class Program(Stage):
 
     async def close_down(self) -> None:
         """Stop what runs and store the rest; the terminal is the shell's again already."""
+        self._closing = True
         if self._saving is not None:
             self._saving.cancel()
+        for chat in {self._chat, *self.chats.values()}:
+            chat.page.close()
         with contextlib.suppress(Exception):
             await self.save_draft()
-        for chat in [self._chat, *self.chats.values()]:
+        for chat in {self._chat, *self.chats.values()}:
             await chat.close()
+            await chat.drop_if_empty()
         if self._private is not None:
             await self._private.stop()
             await self._private.store.close()
@@ -249,6 +254,9 @@ class Program(Stage):
         self.draft.folds.clear()
         self.draft.put(chat.draft)
         self.chat_shown()
+        if before.id is not None and await before.drop_if_empty():
+            self.chats.pop(before.id, None)
+            await before.close()
         await self._let_go()
 
     def chat_shown(self) -> None:
@@ -266,6 +274,8 @@ class Program(Stage):
 
     def _chat_changed(self, chat: Chat, what: str) -> None:
         """A chat tells that something of it is different."""
+        if self._closing:
+            return
         if what == "made" and chat.id is not None:
             self.chats[chat.id] = chat
         if what in ("ended", "asked", "failed") and (chat is not self._chat or not self.app_focus):
@@ -306,7 +316,7 @@ class Program(Stage):
         self.refresh_facts()
         before = self.model.name
         try:
-            await self.manager.load_model(source, progress=self._loading, **(options or {}))
+            await self.manager.load_model(source, progress=self._progress, **(options or {}))
         except FiresideError as err:
             self.model.failed = self.manager.desk.card is None
             self.load_failed(err)
@@ -331,6 +341,10 @@ class Program(Stage):
     def load_failed(self, err: Any) -> None:
         """No model is there."""
         self.say(f"{err.message} {err.remedy}", error=True)
+
+    def _progress(self, fraction: float) -> None:
+        # It comes from the engine's side, where timers and widgets do not know their app.
+        self.call_later(self._loading, fraction)
 
     def _loading(self, fraction: float) -> None:
         if self.model.load is None:

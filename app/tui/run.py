@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import sys
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from app import paths
@@ -30,17 +31,27 @@ def run(start: Start) -> int:
 
 def _face(start: Start) -> int:
     palette = _palette(start)
-    try:
-        guard = FdGuard(paths.state_dir() / "screen.log").__enter__()
-    except OSError:
-        return asyncio.run(_chat(start, palette, None))
-    try:
-        return asyncio.run(_chat(start, palette, guard))
-    finally:
-        guard.__exit__(None, None, None)
+    with _native_output_away() as guard:
+        app = asyncio.run(_chat(start, palette, guard))
+    if app.failure is not None:
+        notify(str(app.failure))
+    elif app.resume_line is not None:
+        print(app.resume_line, file=sys.stderr, flush=True)
+    return app.return_code or ExitCode.ANSWERED
 
 
-async def _chat(start: Start, palette: Palette, guard: FdGuard | None) -> int:
+@contextlib.contextmanager
+def _native_output_away() -> Generator[FdGuard | None]:
+    """Within, what native code prints goes to a log; to the screen where there can be none."""
+    guard = FdGuard(paths.state_dir() / "screen.log")
+    with contextlib.ExitStack() as stack:
+        entered: FdGuard | None = None
+        with contextlib.suppress(OSError):
+            entered = stack.enter_context(guard)
+        yield entered
+
+
+async def _chat(start: Start, palette: Palette, guard: FdGuard | None) -> FiresideApp:
     from app.priority import drawing_yields
 
     app = _app(start, palette)
@@ -56,11 +67,7 @@ async def _chat(start: Start, palette: Palette, guard: FdGuard | None) -> int:
             await app.run_async()
         finally:
             await app.close_down()
-    if app.failure is not None:
-        notify(str(app.failure))
-    elif (line := app.resume_line) is not None:
-        print(line, file=sys.stderr, flush=True)
-    return app.return_code or ExitCode.ANSWERED
+    return app
 
 
 def _app(start: Start, palette: Palette) -> FiresideApp:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,8 @@ class Start:
     workspace: str | None = None
     notices: list[str] = field(default_factory=list[str])
     """What is told once the face is there."""
+    make: Callable[[Start], SessionManager] | None = None
+    """Builds the manager; None builds this person's."""
 
 
 def make_manager(start: Start) -> SessionManager:
@@ -45,6 +47,8 @@ def make_manager(start: Start) -> SessionManager:
 
     Raises Failure for tools that are not there.
     """
+    if start.make is not None:
+        return start.make(start)
     from app.sessions.manager import SessionManager
 
     folder = Path(start.workspace or ".").expanduser().resolve()
