@@ -126,8 +126,10 @@ def _folder() -> Path:
 def _resident_bytes(pid: int, depth: int = 0) -> int | None:
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        # A child is listed with the thread that began it.
+        lists = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
     except (OSError, ValueError, IndexError):
         return None
-    below = [_resident_bytes(int(child), depth + 1) for child in children] if depth < _DEEPEST else []
+    children = " ".join(lists).split() if depth < _DEEPEST else []
+    below = [_resident_bytes(int(child), depth + 1) for child in children]
     return pages * os.sysconf("SC_PAGE_SIZE") + sum(filter(None, below))

@@ -2,6 +2,8 @@ import json
 import os
 import re
 import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -259,3 +261,27 @@ async def test_a_manager_lists_the_model_it_holds(tiny_llama: Path) -> None:
         assert running.running_models() == []
         await manager.load_model(str(tiny_llama))
     assert running.running_models() == []
+
+
+def test_memory_of_children_counts_whatever_thread_began_them() -> None:
+    alone = running.RunningModel(os.getpid(), "m", "repl", 0).resident_bytes
+    if alone is None:
+        pytest.skip("this system does not tell")
+    children: list[subprocess.Popen[bytes]] = []
+    program = "import sys; block = bytearray(100_000_000); print(flush=True); sys.stdin.read()"
+
+    def begin() -> None:
+        children.append(
+            subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        )
+
+    thread = threading.Thread(target=begin)
+    thread.start()
+    thread.join()
+    with children[0] as child:
+        assert child.stdout is not None
+        assert child.stdout.readline()
+        together = running.RunningModel(os.getpid(), "m", "repl", 0).resident_bytes
+        child.communicate()
+    assert together is not None
+    assert together > alone + 90_000_000
