@@ -373,3 +373,17 @@ async def test_a_row_that_changes_between_two_frames_is_never_blank() -> None:
         await settled(transcript, pilot)
         painted = pilot.app.screen._compositor.render_strips()[0].text  # pyright: ignore[reportPrivateUsage]
         assert painted.rstrip().endswith("esc stops")
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 4), (5, 5), (12, 6), (300, 5)])
+async def test_any_size_is_drawn(size: tuple[int, int]) -> None:
+    entries = [UserTurn("".join(SAMPLES), time="14:02"), NameRow("m", ("1 s",)), Answer("".join(SAMPLES))]
+    entries += [Note("note"), Progress("reading", 0.3, facts=("1",)), ToolCall("run", "ls", state="failed")]
+    async with reading(entries, size=size) as (transcript, pilot):
+        transcript.scroll_home(animate=False)
+        await pilot.pause()
+        for strip in all_strips(transcript):
+            assert strip.cell_length == transcript.scrollable_content_region.width
+        await pilot.resize_terminal(80, 24)
+        await settled(transcript, pilot)
+        assert any(row for row in shown(transcript))
