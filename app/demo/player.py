@@ -37,6 +37,10 @@ class Stage(Protocol):
 
     async def press(self, key: str) -> None: ...
 
+    async def answer(self, key: str) -> None:
+        """Answer the open question by the key for it."""
+        ...
+
     async def settled(self) -> None:
         """Wait until what was done so far is drawn."""
         ...
@@ -90,7 +94,7 @@ class Player:
             case "approve":
                 await self._until("asking")
                 await self._pause(1.2)
-                await self.stage.press(KEYS[step.value])
+                await self.stage.answer(KEYS[step.value])
             case "expect":
                 await self._until(step.value)
             case "screenshot":

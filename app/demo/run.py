@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from app.demo.cast import Cast
+from app.demo.inside import FILE_VARIABLE, PLAYED_VARIABLE
+from app.demo.player import Player
 from app.demo.script import Demo, read_demo
 from app.demo.terminal_stage import TerminalStage
 from app.demo.world import world
@@ -39,20 +43,81 @@ def run(
     live = not test and svg is None
     if live and not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
         raise usage("A demo plays on a terminal.", "--test checks it without one, --svg DIR draws it.")
-    for demo in demos:
+    for file, demo in zip(files, demos, strict=True):
         began = time.monotonic()
-        drawn = asyncio.run(_play(demo, speed if live else None, svg, live))
+        drawn = asyncio.run(_play(file, demo, speed if live else None, svg))
         if not live:
             pictures = f", {len(drawn)} pictures" if drawn else ""
             print(sanitize(f"{demo.title}: played in {time.monotonic() - began:.1f} s{pictures}"), flush=True)
     return ExitCode.ANSWERED
 
 
-async def _play(demo: Demo, speed: float | None, svg: Path | None, live: bool) -> list[Path]:
+async def _play(file: Path, demo: Demo, speed: float | None, svg: Path | None) -> list[Path]:
+    """Play on the face that the demo is for; on this very terminal where there is a speed."""
+    live = speed is not None
+    if demo.face != "tui":
+        return await _play_in_terminal(file, demo, speed, svg)
     from app.demo.tui_stage import play
 
     with world(demo) as made:
         return await play(made, speed=speed, pictures=svg, on_terminal=live)
+
+
+async def _play_in_terminal(file: Path, demo: Demo, speed: float | None, svg: Path | None) -> list[Path]:
+    live = speed is not None
+    with tempfile.TemporaryDirectory(prefix="fireside-demo-") as made:
+        folder = Path(made)
+        argv, environ = _inner_program(file, demo, folder)
+        columns, rows = os.get_terminal_size() if live else demo.size
+        heard = _show if live else _keep_quiet
+        async with TerminalStage(
+            argv, (columns, rows), environ=environ, cwd=str(folder / "home"), heard=heard
+        ) as stage:
+            player = Player(demo, stage, speed, svg)
+            await player.play()
+    return player.drawn
+
+
+def _inner_program(file: Path, demo: Demo, folder: Path) -> tuple[list[str], dict[str, str]]:
+    """What plays inside the terminal, and its environment: settings, chats and history of its own."""
+    home = folder / "home"
+    home.mkdir()
+    for name, text in demo.workspace.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text, encoding="utf-8")
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("FIRESIDE_")}
+    environ |= {
+        "TERM": "xterm-256color",
+        "COLORTERM": "truecolor",
+        "TZ": "UTC",
+        "PS1": "$ ",
+        "PS2": "> ",
+        FILE_VARIABLE: str(file.resolve()),
+        PLAYED_VARIABLE: str(folder / "played"),
+        "FIRESIDE_CONFIG": str(folder / "config"),
+        "FIRESIDE_STATE": str(folder / "state"),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    environ.pop("NO_COLOR", None)
+    inside = [sys.executable, "-m", "app.demo.inside"]
+    if demo.face == "repl":
+        return [*inside, "--inside-repl"], environ
+    commands = folder / "bin"
+    commands.mkdir()
+    (commands / "fireside").write_text(f'#!/bin/sh\nexec {shlex.join(inside)} "$@"\n')
+    (commands / "fireside").chmod(0o700)
+    environ["PATH"] = f"{commands}{os.pathsep}{environ.get('PATH', os.defpath)}"
+    # Without the start files of a person, and with no colours or titles in its prompt.
+    environ.pop("ENV", None)
+    return ["/bin/sh", "-i"], environ
+
+
+def _show(data: bytes) -> None:
+    os.write(1, data)
+
+
+def _keep_quiet(_data: bytes) -> None:
+    pass
 
 
 async def _record(file: Path, demo: Demo, cast: Path, speed: float) -> int:

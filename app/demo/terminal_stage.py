@@ -22,6 +22,8 @@ from app.theming import Palette
 
 QUIET_S = 0.08
 """A program that wrote nothing for so long has drawn what it had to."""
+ARMED_AFTER_S = 0.8
+"""A question takes no keys in its first half second, lest somebody answers it by accident."""
 CHUNK = 1 << 16
 PROMPTS = ("\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}", ">", "$", "you:")
 KEYS: Mapping[str, str] = {
@@ -135,6 +137,10 @@ class TerminalStage:
     async def press(self, key: str) -> None:
         await self._write(key_bytes(key))
 
+    async def answer(self, key: str) -> None:
+        await self.press(key)
+        await self.press("enter")
+
     async def settled(self) -> None:
         """Wait until the program has been silent for a moment, or has ended."""
         while not self._ended.is_set() and (left := self._changed + QUIET_S - time.monotonic()) > 0:
@@ -148,7 +154,8 @@ class TerminalStage:
         rows = [row.strip() for row in self._screen.display if row.strip()]
         last = rows[-1] if rows else ""
         if last.startswith("╏") or "approve?" in last:
-            return frozenset({"asking", "ready"})
+            is_armed = time.monotonic() - self._changed > ARMED_AFTER_S
+            return frozenset({"asking", "ready"} if is_armed else {"ready"})
         if last in PROMPTS or last.endswith(("$", PROMPTS[0])):
             return frozenset({"idle", "ready"})
         return frozenset({"running"})

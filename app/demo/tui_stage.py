@@ -28,6 +28,9 @@ class TuiStage:
     async def press(self, key: str) -> None:
         await self._pilot.press(key)
 
+    async def answer(self, key: str) -> None:
+        await self.press(key)
+
     async def settled(self) -> None:
         await self._pilot.pause()
 

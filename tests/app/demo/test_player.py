@@ -27,6 +27,9 @@ class Board:
         if key == "enter":
             self.rows.append("")
 
+    async def answer(self, key: str) -> None:
+        await self.press(key)
+
     async def settled(self) -> None:
         pass
 
