@@ -38,6 +38,8 @@ class Search:
 
     def _look(self, pattern: re.Pattern[str], entries: Sequence[Entry]) -> None:
         for entry in reversed(entries):
+            if entry.kind == "name":
+                continue  # the model's name stands above every answer
             for section, text in reversed(list(enumerate(entry.parts))):
                 found = [Hit(entry, section, *match.span()) for match in pattern.finditer(text)]
                 if found:

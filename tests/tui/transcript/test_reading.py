@@ -104,6 +104,7 @@ def test_a_search_takes_letters_of_either_case_and_no_pattern() -> None:
     found = Search("a.b", entries)
     assert [(hit.start, hit.end) for hit in found.hits] == [(0, 3), (4, 7)]
     assert Search("", entries).hits == []
+    assert Search("axb", [NameRow("axb")]).hits == []
     assert found.step(1) is found.hits[0]
     assert [mark.kind for mark in found.marks(entries[0], 0, 0, 20)] == ["here", "hit"]
     assert found.marks(entries[0], 0, 8, 20) == []
