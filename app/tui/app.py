@@ -14,7 +14,7 @@ from app.theming import read, switch
 from app.tui.chat import Chat
 from app.tui.driver import ScreenDriver
 from app.tui.frame import side_overlays
-from app.tui.keys import free_keys, key_rows
+from app.tui.keys import OF_DRAFT, free_keys, key_rows, keys_of
 from app.tui.reading import Reading
 from app.tui.transcript.entries import ErrorEntry
 from app.tui.widgets.approval import ApprovalCard
@@ -52,7 +52,9 @@ class FiresideApp(Reading):
     def on_mount(self) -> None:
         """The keys are bound before the first one comes."""
         if self.bound:
-            self.set_keymap(self.bound)
+            self.set_keymap({name: keys for name, keys in self.bound.items() if name not in OF_DRAFT})
+        self.draft.send_keys = keys_of("send", self.bound)
+        self.draft.newline_keys = keys_of("newline", self.bound)
         free = free_keys(self.bound)
         self.draft.frees = lambda key: key in free or key in self._news_keys
 

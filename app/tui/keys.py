@@ -63,6 +63,8 @@ KEYS: tuple[Key, ...] = (
     Key("suspend", "more", "ctrl+z", "to the shell; fg comes back", "suspend_process", priority=True),
     Key("quit", "more", "ctrl+q", "quit", "leave", priority=True),
 )
+OF_DRAFT = ("send", "newline")
+"""Keys that the composer takes by itself, and that can be others all the same."""
 _WORDS = {
     "left_square_bracket": "[",
     "right_square_bracket": "]",
@@ -86,9 +88,15 @@ def free_keys(keymap: Mapping[str, str]) -> frozenset[str]:
     return frozenset(name.strip() for keys in found for name in keys.split(",") if name.strip())
 
 
+def keys_of(name: str, keymap: Mapping[str, str]) -> list[str]:
+    """The keys of one thing, as they are bound now."""
+    keys = next(key.keys for key in KEYS if key.name == name)
+    return [part.strip() for part in keymap.get(name, keys).split(",") if part.strip()]
+
+
 def read_keymap(table: Mapping[str, object]) -> tuple[dict[str, str], list[str]]:
     """The `[keys]` table as a keymap, and what is wrong with it in sentences."""
-    names = [key.name for key in KEYS if key.action]
+    names = [key.name for key in KEYS if key.action or key.name in OF_DRAFT]
     keymap: dict[str, str] = {}
     wrong: list[str] = []
     for name, value in table.items():

@@ -5,7 +5,7 @@ Enter sends; a paste never does. What is sent leaves as a `Submitted` message, n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -36,15 +36,13 @@ class Draft(TextArea):
     """The text area of the composer. Newline: ctrl+j, alt+enter, shift+enter, or enter after a backslash."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "send", show=False, id="composer.send"),
-        Binding("ctrl+j,alt+enter,shift+enter", "newline", show=False, id="composer.newline"),
         Binding("up", "older_or_up", show=False),
         Binding("down", "newer_or_down", show=False),
         Binding("ctrl+u", "delete_to_start_of_line", show=False),
         Binding("ctrl+w,alt+backspace,ctrl+backspace", "delete_word_left", show=False),
         Binding("alt+left,ctrl+left", "cursor_word_left", show=False),
         Binding("alt+right,ctrl+right", "cursor_word_right", show=False),
-        Binding("ctrl+underscore", "undo", show=False, id="composer.undo"),
+        Binding("ctrl+underscore", "undo", show=False),
         Binding("ctrl+d,delete", "delete_or_leave", show=False),
     ]
 
@@ -77,6 +75,8 @@ class Draft(TextArea):
         self.history_of_messages = history
         self.frees: Callable[[str], bool] = lambda key: False
         """Whether a printable key means something else while the draft is empty."""
+        self.send_keys: Collection[str] = ("enter",)
+        self.newline_keys: Collection[str] = ("ctrl+j", "alt+enter", "shift+enter")
         self.picking: Callable[[], bool] = lambda: False
         """Whether a list is open that some keys belong to."""
         self._most_rows = 8
@@ -133,7 +133,13 @@ class Draft(TextArea):
             # More came with it: it was a line end of a paste.
             self._enter_waits = False
             self.action_newline()
-        if event.key == "enter" or self._is_free(event.key):
+        if event.key in self.send_keys or event.key in self.newline_keys:
+            # Not by bindings: those run after the keys that came with this one.
+            event.prevent_default()
+            event.stop()
+            self.action_send() if event.key in self.send_keys else self.action_newline()
+            return
+        if self._is_free(event.key):
             event.prevent_default()
             return
         if event.is_printable:

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from app.glyphs import UNICODE
+from app.tui.widgets.diff_rows import counts, diff_rows
+from app.tui.widgets.question import Field, Question, body_rows, read_field
+from app.tui.widgets.text_rows import pieces, wrapped
+
+DIFF = """--- a
++++ b
+@@ -1,9 +1,9 @@
+ one
+ two
+ three
+ four
+-old = data["x"]
++old = data.get("y")
+ six
+ seven
+ eight
+"""
+
+
+def rows(diff: str, cells: int = 60) -> list[str]:
+    return ["".join(text for text, _ in row).rstrip() for row in diff_rows(diff, cells, "-")]
+
+
+def test_a_diff_has_numbers_signs_and_two_rows_around() -> None:
+    assert rows(DIFF) == [
+        "   3   three",
+        "   4   four",
+        '   5 - old = data["x"]',
+        '   5 + old = data.get("y")',
+        "   6   six",
+        "   7   seven",
+    ]
+    assert counts(DIFF) == (1, 1)
+
+
+def test_changed_words_are_marked() -> None:
+    marked = [text for row in diff_rows(DIFF, 60, "-") for text, style in row if "bold $diff-add" in style]
+    assert any(".get(" in text for text in marked)
+    assert not any("old = data" in text for text in marked)
+
+
+def test_lines_too_long_wrap_and_nothing_is_lost() -> None:
+    long = "x" * 100
+    diff = f"@@ -1 +1 @@\n-{long}\n+{long}y\n"
+    whole = "".join(line[7:] for line in rows(diff, 40))
+    assert whole == long + long + "y"
+
+
+def test_a_call_shows_every_argument_and_a_form_its_choices() -> None:
+    call = Question.of(
+        "s1",
+        {
+            "elicitation_id": "e1",
+            "params": {
+                "phase": "tool_call",
+                "tool": "run",
+                "arguments": {"command": "ls\n\u202eevil", "count": 3},
+                "offers": [{"text": "ls", "scopes": ["session"], "id": "0"}],
+                "target_session_id": "child",
+            },
+        },
+    )
+    assert (call.kind, call.session_id, call.tool) == ("call", "child", "run")
+    assert call.offer("session") is not None and call.offer("always") is None
+    shown = "\n".join("".join(text for text, _ in row) for row in body_rows(call, 60, UNICODE, None))
+    assert "ls" in shown and "U+202E" in shown and "3" in shown
+    schema = {"properties": {"choice": {"enum": ["compact", "drop", "error"]}}}
+    form = Question.of(
+        "s1",
+        {"elicitation_id": "e2", "params": {"policy_name": "context", "requestedSchema": schema}},
+    )
+    assert [(one.key, one.value) for one in form.choices] == [
+        ("1", {"choice": "compact"}),
+        ("2", {"choice": "drop"}),
+        ("3", {"choice": "error"}),
+    ]
+
+
+@pytest.mark.parametrize("event", [{}, {"params": None}, {"params": {"offers": [1], "arguments": "no"}}])
+def test_a_malformed_question_is_still_a_question(event: dict[str, object]) -> None:
+    question = Question.of("s", event)
+    assert question.kind == "form"
+    body_rows(question, 40, UNICODE, None)
+
+
+def test_fields_are_read_by_their_kind() -> None:
+    assert read_field(Field("n", "n", "integer"), "3") == 3
+    assert read_field(Field("n", "n", "boolean"), "yes") is True
+    assert read_field(Field("n", "n", "array"), "[1]") == [1]
+    for kind, text in (("integer", "x"), ("number", "x"), ("boolean", "x"), ("object", "{")):
+        with pytest.raises(ValueError, match="please"):
+            read_field(Field("n", "n", kind), text)
+
+
+@settings(deadline=None)
+@given(st.text(st.characters(exclude_categories=("C", "Z"))), st.integers(2, 30))
+def test_pieces_fit_and_are_the_whole(text: str, cells: int) -> None:
+    found = list(pieces(text, cells))
+    assert "".join(found) == text
+    assert all(cell_len(piece) <= cells for piece in found)
+
+
+@settings(deadline=None)
+@given(st.text("ab cd \n"), st.integers(1, 20))
+def test_wrapped_words_are_all_there(text: str, cells: int) -> None:
+    found = wrapped(text, cells)
+    assert "".join("".join(found).split()) == "".join(text.split())
+    assert all(cell_len(row) <= cells for row in found)
