@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -13,7 +12,7 @@ from textual.binding import Binding
 from textual.widget import Widget
 from textual.widgets import Input
 
-from app.clock import now
+from app.clock import now, seconds
 from app.sessions.errors import FiresideError
 from app.tui.screens.dialog import Dialog, Hint, spread
 from app.tui.shell import Shell
@@ -135,7 +134,7 @@ class SearchScreen(Dialog[Found | None]):
         query: str = "",
         search: Search | None = None,
         clock: Callable[[], float] = now,
-        timer: Callable[[], float] = time.perf_counter,
+        timer: Callable[[], float] = seconds,
     ) -> None:
         super().__init__(shell, "search all chats", _TYPING_HINTS)
         self._search = search
