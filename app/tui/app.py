@@ -70,6 +70,11 @@ class FiresideApp(Reading):
 
     # ---- where keys go ---------------------------------------------------------------------
 
+    def started(self) -> None:
+        """The chats of this person are known: the pane shows them."""
+        super().started()
+        self.refresh_side()
+
     def chat_shown(self) -> None:
         """Another chat: keys go to its draft."""
         super().chat_shown()
