@@ -25,7 +25,10 @@ _PASSED_ON = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIG
 _WATCHED = _PASSED_ON | {signal.SIGCHLD, signal.SIGTSTP, signal.SIGALRM}
 _ASKED_TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SENT_BY_KERNEL = 0x80
-"""`si_code` of a signal that the terminal sent, to the whole process group (Linux)."""
+"""`si_code` of a signal that nobody sent (Linux)."""
+
+_FROM_KEYS = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
+"""What the kernel sends to the whole process group. The hangup it sends to the session's leader alone."""
 
 _CONTINUE_WAIT_S = 0.1
 _REPEATS_S = 2.0
@@ -184,7 +187,7 @@ class _Guard:
     def watch(self) -> int:
         """Until the face has ended; returns the exit code."""
         while True:
-            number, by_kernel = self._next_signal()
+            number, by_key = self._next_signal()
             match number:
                 case signal.SIGCHLD:
                     code = self._look()
@@ -192,22 +195,26 @@ class _Guard:
                         return code
                 case signal.SIGALRM:
                     self._send(signal.SIGKILL)
-                case signal.SIGTSTP if not by_kernel:
+                case signal.SIGTSTP if not by_key:
                     self._send(signal.SIGTSTP)
                 case _ if number in self._passed_on:
-                    if not by_kernel:
+                    if not by_key:
                         self._send(number)
-                    if number in _ASKED_TO_END and not (by_kernel and number == signal.SIGINT):
-                        signal.alarm(GRACE_S)
+                        self._expect_end(number)
                 case _:
                     pass
 
     def _next_signal(self) -> tuple[int, bool]:
-        """The next signal, and whether the terminal sent it to the whole group."""
+        """The next signal, and whether a key sent it to the whole group."""
         if sys.platform == "linux":
             info = signal.sigwaitinfo(self._watched)
-            return info.si_signo, info.si_code == _SENT_BY_KERNEL
+            by_key = info.si_code == _SENT_BY_KERNEL and info.si_signo in _FROM_KEYS
+            return info.si_signo, by_key
         return signal.sigwait(self._watched), False
+
+    def _expect_end(self, number: int) -> None:
+        if number in _ASKED_TO_END:
+            signal.alarm(GRACE_S)
 
     def _send(self, number: int) -> None:
         try:

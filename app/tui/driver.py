@@ -6,10 +6,14 @@ import asyncio
 import contextlib
 import os
 import signal
+import termios
 from collections.abc import Callable
-from typing import Any
+from typing import IO, Any, cast
 
 from textual.drivers.linux_driver import LinuxDriver
+
+LOOK_S = 1.0
+"""How often to look whether the terminal is still there; a signal tells it only to some."""
 
 
 class ScreenDriver(LinuxDriver):
@@ -23,6 +27,8 @@ class ScreenDriver(LinuxDriver):
         super().__init__(*args, **options)  # pyright: ignore[reportUnknownMemberType]
         self._loop = asyncio.get_running_loop()
         self._is_to_stop = False
+        self._file = cast("IO[str]", _Output(self._file))
+        self._loop.call_later(LOOK_S, self._look)
 
     def use_mouse(self, on: bool) -> None:
         """Take the mouse, or leave it to the terminal for its own selection; holds after a stop too."""
@@ -65,3 +71,32 @@ class ScreenDriver(LinuxDriver):
     @property
     def _draws(self) -> bool:
         return self._writer_thread is not None and self._writer_thread.is_alive()
+
+    def _look(self) -> None:
+        """Without its terminal the program ends, as by a hangup; else it would read nothing for ever."""
+        if self._app._exit:  # pyright: ignore[reportPrivateUsage]
+            return
+        try:
+            termios.tcgetattr(self.fileno)
+        except termios.error:
+            self._app.exit(return_code=128 + signal.SIGHUP)
+        else:
+            self._loop.call_later(LOOK_S, self._look)
+
+
+class _Output:
+    """The terminal for Textual's writing thread, which would end with it, and keep waiting whoever draws."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.flush()
+
+    def fileno(self) -> int:
+        return self._file.fileno()

@@ -35,19 +35,49 @@ class State:
     """How deep the kitty keyboard's stack is."""
 
 
+class Display:
+    """What a terminal shows of the bytes it is given."""
+
+    def __init__(self, columns: int = 80, rows: int = 24) -> None:
+        self.screen = pyte.Screen(columns, rows)
+        self.raw = bytearray()
+        self.keyboard = 0
+        """How deep the kitty keyboard's stack is, which pyte does not know."""
+        self._stream = pyte.ByteStream(self.screen)
+        self._held = b""
+
+    @property
+    def text(self) -> str:
+        return "\n".join(line.rstrip() for line in self.screen.display)
+
+    def feed(self, data: bytes) -> None:
+        self.raw += data
+        data = self._held + data
+        unfinished = _UNFINISHED.search(data)
+        cut = unfinished.start() if unfinished else len(data)
+        data, self._held = data[:cut], data[cut:]
+        for found in _KEYBOARD.finditer(data):
+            self.keyboard = max(0, self.keyboard + (1 if found[1] == b">" else -1))
+        self._stream.feed(_KEYBOARD.sub(b"", data))
+
+
 class Terminal:
-    """Runs `command` until it ends or the terminal is closed. Use as a context manager."""
+    """Runs `command` until it ends or the terminal is closed. Use as a context manager.
+
+    `tap` is called, in another thread, with all that is written, and with b"" at the end.
+    """
 
     def __init__(
-        self, command: Sequence[str], environ: Mapping[str, str], columns: int = 80, rows: int = 24
+        self,
+        command: Sequence[str],
+        environ: Mapping[str, str],
+        columns: int = 80,
+        rows: int = 24,
+        tap: Callable[[bytes], None] = lambda _: None,
     ) -> None:
-        self.screen = pyte.Screen(columns, rows)
-        self._stream = pyte.ByteStream(self.screen)
-        self.raw = bytearray()
+        self._display = Display(columns, rows)
+        self._tap = tap
         self._changed = threading.Condition()
-        self._held = b""
-        self._keyboard = 0
-        self._ended = False
         leader, follower = pty.openpty()
         self._leader = leader
         self.resize(columns, rows)
@@ -65,6 +95,14 @@ class Terminal:
         self._reader.start()
         self._code: int | None = None
 
+    @property
+    def screen(self) -> pyte.Screen:
+        return self._display.screen
+
+    @property
+    def raw(self) -> bytearray:
+        return self._display.raw
+
     def __enter__(self) -> Terminal:
         return self
 
@@ -78,6 +116,10 @@ class Terminal:
             os.waitpid(self.pid, 0)
         self.close()
 
+    def forget(self) -> None:
+        """The program has been waited for by somebody else."""
+        self._code = 0
+
     def close(self) -> None:
         """Close the terminal's window."""
         if self._leader >= 0:
@@ -90,13 +132,13 @@ class Terminal:
                 termios.tcgetattr(self._leader),
                 frozenset(self.screen.mode),
                 bool(self.screen.cursor.hidden),
-                self._keyboard,
+                self._display.keyboard,
             )
 
     @property
     def text(self) -> str:
         with self._changed:
-            return "\n".join(line.rstrip() for line in self.screen.display)
+            return self._display.text
 
     def send(self, keys: bytes | str) -> None:
         os.write(self._leader, keys.encode() if isinstance(keys, str) else keys)
@@ -139,26 +181,13 @@ class Terminal:
         self._reader.join(PATIENCE_S)
 
     def _read(self) -> None:
-        while True:
+        data = b"first"
+        while data:
             try:
                 data = os.read(self._leader, 65536)
             except OSError:  # nobody has the other end open any longer
                 data = b""
             with self._changed:
-                if data:
-                    self._feed(data)
-                else:
-                    self._ended = True
+                self._display.feed(data)
                 self._changed.notify_all()
-            if not data:
-                return
-
-    def _feed(self, data: bytes) -> None:
-        self.raw += data
-        data = self._held + data
-        unfinished = _UNFINISHED.search(data)
-        cut = unfinished.start() if unfinished else len(data)
-        data, self._held = data[:cut], data[cut:]
-        for found in _KEYBOARD.finditer(data):
-            self._keyboard = max(0, self._keyboard + (1 if found[1] == b">" else -1))
-        self._stream.feed(_KEYBOARD.sub(b"", data))
+            self._tap(data)
