@@ -25,7 +25,7 @@ TRIMMED = "\t\n\x0b\x0c\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(ma
 """What markdown-it strips from the ends of a block's text."""
 
 _MARK = re.compile(r" {0,3}([-+*]|\d{1,9}[.)])( *)")
-_QUOTE_MARK = re.compile(r" {0,3}> ?")
+_QUOTE_MARK = re.compile(r" *> ?")
 _TASK = re.compile(r"\[[ xX]\] (?=\S)")
 
 
@@ -111,7 +111,7 @@ class Leaf:
     done: int = 0
     """Lines or rows that cannot change, of a leaf that is parsed in pieces."""
     head: str = ""
-    """Those lines of a paragraph."""
+    """Those lines of a paragraph or of HTML."""
     laid: object = None
     """What layout keeps with the leaf; it carries its own validity."""
 
@@ -189,6 +189,7 @@ class _Flattener:
         self._tokens = tokens
         self._lines = lines
         self._ahead = ahead
+        self._context_lines = ahead - len(start.resume)
         self._context = list(start.context)
         self._first_line = start.line - ahead
         lengths = (len(line) + 1 for line in lines[ahead:])
@@ -324,7 +325,7 @@ class _Flattener:
         leaf.text = text
         position = 0
         for piece in text.split("\n"):
-            leaf.origin.append((position, max(0, self._offsets[line] + _column(piece, self._lines[line]))))
+            leaf.origin.append((position, self._offsets[line] + _column(piece, self._lines[line])))
             position += len(piece) + 1
             line = min(line + 1, len(self._lines) - 1)
 
@@ -342,7 +343,7 @@ class _Flattener:
 
     def _html(self, at: int, token: Token) -> int:
         line = (token.map or [0])[0]
-        if line >= self._ahead:
+        if line >= self._context_lines:
             self._set_text(self._leaf("html", token), token.content.rstrip("\n"), line)
         return at + 1
 
@@ -372,13 +373,16 @@ class _Flattener:
 
 
 def _column(piece: str, line: str) -> int:
-    """Column of `line` where `piece`, its end without blanks at the sides, starts."""
+    """Column of `line` where `piece`, its end without blanks at the sides, starts.
+
+    Blanks at the front may stand for a part of a tab; then it is the column that makes the rest right,
+    which may lie before the line.
+    """
     column = line.rfind(piece) if piece else len(line)
     if column >= 0:
         return column
-    # Blanks at the front may stand for a part of a tab.
     inner = piece.lstrip(" \t")
-    return max(0, line.rfind(inner) - (len(piece) - len(inner)))
+    return line.rfind(inner) - (len(piece) - len(inner))
 
 
 def _take_task(leaf: Leaf) -> None:

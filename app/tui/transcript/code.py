@@ -158,7 +158,7 @@ class _LinePainter:
             line = [(text, "code")] if text else []
         runs = _runs(line, offset, self._page)
         head = self._first if opens else self._cont
-        at = source_offset(offset)
+        at = source_offset(offset + len(text) - len(text.lstrip(" \t")))
         joined = "".join([run.text for run in runs])
         found = breaks(joined, self._width, at_blanks=False)
         if len(found) == 1:

@@ -62,8 +62,7 @@ def lay_text(leaf: Leaf, page: Page) -> int:
         _lay_rule(leaf, page, layout)
         return 0
     if leaf.kind == "html":
-        runs = _literal_runs(leaf, page)
-        layout.inline = Inline(leaf.text, runs, "".join([run.text for run in runs]))
+        layout.inline = _read_literally(leaf, page, before)
     else:
         style = "text:b" if leaf.kind == "heading" else "text"
         text = Text(leaf.text, leaf.origin, page.cleaner, page.references, page.mode, style)
@@ -131,15 +130,25 @@ def _prefixes(leaf: Leaf, page: Page) -> tuple[str, str, tuple[Run, ...]]:
     return first, cont + " " * len(mark), (Run(mark, "muted", offset),)
 
 
-def _literal_runs(leaf: Leaf, page: Page) -> list[Run]:
-    runs: list[Run] = []
-    for index, line in enumerate(leaf.text.split("\n")):
-        offset = leaf.origin[index][1]
-        if index:
-            runs.append(Run("\n", "text", page.cleaner.source_offset(offset) - 1, None, 1))
+def _read_literally(leaf: Leaf, page: Page, before: TextLayout | None) -> Inline:
+    """Runs of HTML; those of all lines but the last are taken over from `before`."""
+    inline = Inline(leaf.text, [], "")
+    first = 0
+    if before is not None and before.inline is not None and before.inline.safe_runs:
+        first = len(before.origin) - 1
+        inline.runs = list(before.inline.safe_runs)
+        inline.kept = before.inline.safe
+    lines = leaf.text[leaf.origin[first][0] :].split("\n")
+    count = 0
+    for line, (position, offset) in zip(lines, leaf.origin[first:], strict=True):
+        count = len(inline.runs)
+        if position:
+            inline.runs.append(Run("\n", "text", page.cleaner.source_offset(offset) - 1))
         pieces = page.cleaner.pieces(line.replace("\t", " "), offset) if line else []
-        runs += [Run(piece, "text", at) for piece, at in pieces]
-    return runs
+        inline.runs += [Run(piece, "text", at) for piece, at in pieces]
+    inline.safe, inline.safe_runs = max(0, leaf.origin[-1][0] - 1), inline.runs[:count]
+    inline.joined = "".join([run.text for run in inline.runs])
+    return inline
 
 
 def _lay_rule(leaf: Leaf, page: Page, layout: TextLayout) -> None:

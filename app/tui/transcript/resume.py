@@ -13,8 +13,8 @@ from app.tui.transcript.blocks import TRIMMED, Container, Leaf, Parsed, Referenc
 
 _log = logging.getLogger(__name__)
 
-_LONG_PARAGRAPH = 6
-"""Lines from which on a paragraph is parsed in pieces."""
+_LONG_TEXT = 6
+"""Lines from which on a paragraph or HTML is parsed in pieces."""
 _PROSE = re.compile(r"[^\s\d#>\-+*_=~`|:<\[]|[*_]{1,2}[^\W\d_]|`{1,2}[^`]|\d+[^\d.)]")
 """How a line starts that can be nothing but a paragraph's."""
 
@@ -151,9 +151,11 @@ class Document:
                 start = start._replace(resume=(*self._tail_lines(to_opening), blank))
             case "table":
                 start = start._replace(resume=self._tail_lines(to_opening + 1))
-            case "indented":
-                start = start._replace(resume=self._tail_lines(to_opening))
-            case "paragraph" if len(last.origin) >= _LONG_PARAGRAPH and last.text[0] != "[":
+            case "indented" if len(last.lines) > 1:
+                start = start._replace(resume=(*self._tail_lines(to_opening), f"{blank}    x"))
+            case "html" if len(last.origin) >= _LONG_TEXT:
+                start = start._replace(resume=(*self._tail_lines(to_opening), f"{blank}x"))
+            case "paragraph" if len(last.origin) >= _LONG_TEXT and last.text[0] != "[":
                 start = start._replace(context=last.path, resume=(f"{blank}x",), top=last.top)
             case _:
                 return
@@ -250,7 +252,7 @@ def _goes_on(leaf: Leaf, end_line: int) -> bool:
     match leaf.kind:
         case "fence":
             return not leaf.closed and leaf.end_line >= end_line
-        case "table" | "paragraph":
+        case "table" | "paragraph" | "html":
             return leaf.end_line >= end_line
         case "indented":
             return True
@@ -263,41 +265,43 @@ def _set_done(leaf: Leaf) -> int:
     match leaf.kind:
         case "table":
             leaf.done = len(leaf.cells)
-        case "paragraph":
-            # The last line may yet become the header of a table.
+        case "paragraph" | "html":
+            # The last line may yet become the header of a table, or be what ends the HTML.
             leaf.done = len(leaf.origin) - 1
             leaf.head = leaf.text[: max(0, leaf.origin[leaf.done][0] - 1)]
-            return leaf.end_line - 1
+            return leaf.start_line + leaf.done
         case _:
             leaf.done = len(leaf.lines)
     return leaf.end_line
 
 
 def _continue(leaf: Leaf, part: Leaf) -> None:
-    """Replace what is not final of `leaf` by the newly parsed `part`, whose first entry is context."""
+    """Replace what is not final of `leaf` by the newly parsed `part`, whose first entries are context."""
+    # The opening, and for these a second line: without it a table could start at the first.
+    ahead = 2 if leaf.kind in ("indented", "html") else 1
     if leaf.origin:
-        _continue_text(leaf, part)
+        _continue_text(leaf, part, ahead)
     del leaf.lines[leaf.done :], leaf.line_offsets[leaf.done :]
     del leaf.cells[leaf.done :], leaf.cell_lines[leaf.done :]
-    leaf.lines += part.lines[1:]
-    leaf.line_offsets += part.line_offsets[1:]
-    leaf.cells += part.cells[1:]
-    leaf.cell_lines += part.cell_lines[1:]
+    leaf.lines += part.lines[ahead:]
+    leaf.line_offsets += part.line_offsets[ahead:]
+    leaf.cells += part.cells[ahead:]
+    leaf.cell_lines += part.cell_lines[ahead:]
     leaf.end_line = part.end_line
     leaf.closed = part.closed
 
 
-def _continue_text(leaf: Leaf, part: Leaf) -> None:
-    """The same for a paragraph, which an underline makes a heading."""
+def _continue_text(leaf: Leaf, part: Leaf, ahead: int) -> None:
+    """The same for HTML and for a paragraph, which an underline makes a heading."""
     leaf.kind, leaf.level = part.kind, part.level
     leaf.origin = leaf.origin[: leaf.done]
-    if len(part.origin) == 1:
+    if len(part.origin) <= ahead:
         leaf.text = leaf.head.rstrip(TRIMMED)
         return
-    skipped = part.origin[1][0]
+    skipped = part.origin[ahead][0]
     moved = len(leaf.head) + 1 - skipped
     leaf.text = f"{leaf.head}\n{part.text[skipped:]}"
-    leaf.origin += [(at + moved, offset) for at, offset in part.origin[1:]]
+    leaf.origin += [(at + moved, offset) for at, offset in part.origin[ahead:]]
 
 
 def _cut_place(new: list[Leaf]) -> tuple[int, int, tuple[Container, ...]] | None:
@@ -321,6 +325,8 @@ def _cut_place(new: list[Leaf]) -> tuple[int, int, tuple[Container, ...]] | None
     line = path[keep].line if keep < len(path) else leaf.start_line
     context = path[:keep]
     if keep < len(path) and path[keep].index > 0:
+        if path[keep].unclear:
+            return None
         context = (*context, path[keep].sibling())
     return index, line, context
 

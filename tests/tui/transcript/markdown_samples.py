@@ -44,7 +44,8 @@ SAMPLES = {
     "long lines to a heading": "".join(f"{at} line  \n" for at in range(9)) + "===\nnext\n",
     "long lines to a table": "line *of* `it`  \n" * 9 + "| a | b |  \n|---|---|\n| 1 | 2 |\n",
     "long lines in an item": "- > x\n" + "lazy line\n" * 4 + "  > one\n" * 4 + "  2. no item\n+ item\n",
-    "long lines of code": "- a\n\n      code\n\n      more\n      on\n  >\n      quoted out\n\n\n      x\n\n  p\n",
+    "long lines of code": "- a\n\n      code\n\n      more\n      on\n  >\n      new\n\n\n      x\n\n  p\n",
+    "long html": "> <pre>\n" + "> x\n>\n" * 5 + "> </pre> y\n> text\n\n<p>\n" + "a *b*\n" * 9 + "\nc\n",
     "diff": "```diff\n--- a\n+++ b\n@@ -1 +1 @@\n-old\n+new\n same\n```\n",
 }
 

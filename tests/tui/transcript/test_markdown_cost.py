@@ -20,6 +20,7 @@ BEFORE = {
     "200 rows": "| a | b | c |\n|---|---|--:|\n" + "| cell | **bold** | 12 |\n" * 200 + "| ",
     "1,000 lines": "12, 7, and a word\n" * 1000,
     "1,000 lines of indented code": "    x = 1\n" * 1000 + "    ",
+    "1,000 lines of html": "<script>\n" + "  let x = 1;\n\n" * 500 + "  ",
     "6,000 characters": "words and *more* words with `code`, " * 170,
 }
 
