@@ -26,7 +26,7 @@ from app.tui.widgets.rows import Lines, Row
 
 ResultT = TypeVar("ResultT")
 Hint = tuple[str, str]
-"""A key, and what it does."""
+"""A key, and what it does. Without a key it is only said."""
 
 TOP_TALL, TOP_LOW = 6, 1
 MAX_ROWS = 24
@@ -34,8 +34,8 @@ LOW_MARGIN_ROWS = 4
 """Rows left free under a dialog: seam, composer and status stay in sight."""
 PADDING = 3
 SPREAD, HANGING = "-spread", "-hanging"
-"""Classes of what is as wide as the content, or hangs over it by a cell on both sides: widths in
-fractions would all be cut by the widest margin."""
+"""Classes of what is as wide as the content, or hangs over it by a cell on the left and two on the
+right: widths in fractions would all be cut by the widest margin."""
 
 
 class Backdrop:
@@ -153,7 +153,7 @@ class Dialog(ModalScreen[ResultT], Generic[ResultT]):
         for widget in self.query(f".{SPREAD}"):
             widget.styles.width = self.inner_width
         for widget in self.query(f".{HANGING}"):
-            widget.styles.width = self.inner_width + 2
+            widget.styles.width = self.inner_width + 3
         self._show_head()
         self.resized()
 
@@ -164,7 +164,7 @@ class Dialog(ModalScreen[ResultT], Generic[ResultT]):
         hints: list[Span] = []
         room = self.inner_width - len(self.heading) - 3
         for key, word in reversed(self._hints):
-            text = f"{ink.key(key)} {word}"
+            text = f"{ink.key(key)} {word}" if key else word
             room -= len(text) + 3
             if room < 0:
                 break
@@ -185,7 +185,7 @@ class Dialog(ModalScreen[ResultT], Generic[ResultT]):
 
 def spread(widget: Widget, *, hanging: bool = False, top: int = 0, bottom: int = 0) -> Widget:
     """`widget` between the panel's paddings; a list hangs its mark and its thumb into them."""
-    side = PADDING - 1 if hanging else PADDING
-    widget.styles.margin = (top, side, bottom, side)
+    left, right = (PADDING - 1, PADDING - 2) if hanging else (PADDING, PADDING)
+    widget.styles.margin = (top, right, bottom, left)
     widget.add_class(HANGING if hanging else SPREAD)
     return widget

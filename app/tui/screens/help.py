@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
+from rich.cells import cell_len
 from textual.binding import Binding
 from textual.widget import Widget
 from textual.widgets import Input
 
+from app.glyphs import Glyphs
 from app.help_topics import topic, topics
 from app.tui.screens.dialog import Dialog, Hint, spread
 from app.tui.screens.pages import markdown_rows
 from app.tui.shell import Shell
-from app.tui.widgets.cells import Line, Span, fitted, width_of
+from app.tui.widgets.cells import Line, Span, fitted
 from app.tui.widgets.filter import Filter
 from app.tui.widgets.fuzzy import match
 from app.tui.widgets.rows import BLANK, Row, RowList
@@ -24,7 +26,7 @@ KeyRow = tuple[str, str, str]
 KEYS = "keys"
 _KEY_WIDTH = 8
 _GAP = 2
-_HINTS: Sequence[Hint] = (("tab", "topics"), ("type", "to filter"), ("esc", "closes"))
+_HINTS: Sequence[Hint] = (("tab", "topics"), ("", "type to filter"), ("esc", "closes"))
 
 
 def grouped_keys(rows: Iterable[KeyRow]) -> dict[str, list[KeyRow]]:
@@ -35,7 +37,7 @@ def grouped_keys(rows: Iterable[KeyRow]) -> dict[str, list[KeyRow]]:
     return groups
 
 
-def key_page(rows: Sequence[KeyRow], width: int, key_of: Callable[[str], str] = str) -> list[Row]:
+def key_page(rows: Sequence[KeyRow], width: int, glyphs: Glyphs) -> list[Row]:
     """The keys in two columns, a group beside a group; in one where there is no room for two.
 
     Keys without a group, or of the group `more`, come last under a rule.
@@ -44,28 +46,47 @@ def key_page(rows: Sequence[KeyRow], width: int, key_of: Callable[[str], str] = 
     last = [*groups.pop("", []), *groups.pop("more", [])]
     two = width >= 60
     column = (width - 4) // 2 + 2 if two else width
-    blocks = [_block(name, group, column, key_of) for name, group in groups.items()]
+    blocks = [_block(name, group, column, glyphs) for name, group in groups.items()]
     page: list[Row] = []
     for index in range(0, len(blocks), 2 if two else 1):
         pair = blocks[index : index + (2 if two else 1)]
         page += [BLANK] if page else []
         page += _beside(pair, column)
     if last:
-        lines = [_key_line(row, column, key_of) for row in last]
+        lines = [_key_line(row, column, glyphs) for row in last]
         half = -(-len(lines) // 2) if two else len(lines)
-        page += [*([BLANK] if page else []), Row((Span("-" * width, "rule"),), indent=0)]
+        page += [*([BLANK] if page else []), Row((Span(glyphs.rule * width, "faint"),), indent=0)]
         page += _beside([part for part in (lines[:half], lines[half:]) if part], column)
     return page
 
 
-def _block(name: str, rows: Sequence[KeyRow], width: int, key_of: Callable[[str], str]) -> list[Line]:
-    return [(Span(name, "muted"),), *(_key_line(row, width, key_of) for row in rows)]
+def _block(name: str, rows: Sequence[KeyRow], width: int, glyphs: Glyphs) -> list[Line]:
+    return [(Span(name, "muted"),), *(_key_line(row, width, glyphs) for row in rows)]
 
 
-def _key_line(row: KeyRow, width: int, key_of: Callable[[str], str]) -> Line:
-    keys = key_of(row[1])
-    name = fitted((Span(keys, bold=True),), max(_KEY_WIDTH, width_of((Span(keys),))))
-    return fitted((*name, Span(" " * _GAP), Span(row[2])), width - 2)
+def _key_line(row: KeyRow, width: int, glyphs: Glyphs) -> Line:
+    names = row[1].split(" ")
+    # Of several keys for one thing those that have room; what was filtered for is shown whole.
+    while len(names) > 1 and cell_len(glyphs.key(" ".join(names))) > _KEY_WIDTH:
+        names.pop()
+    keys = Span(glyphs.key(" ".join(names)), bold=True)
+    gap = Span(" " * max(1, _KEY_WIDTH + _GAP - cell_len(keys.text)))
+    return fitted((keys, gap, Span(row[2])), width - 2, glyphs.cut_right)
+
+
+def found_page(rows: Sequence[KeyRow], width: int, glyphs: Glyphs) -> list[Row]:
+    """The keys that a filter found, one a row, with all their names."""
+    keys = [glyphs.key(row[1]) for row in rows]
+    column = min(max(map(cell_len, keys), default=0), width // 2)
+    return [
+        Row(
+            fitted(
+                (*fitted((Span(key, bold=True),), column), Span("  "), Span(row[2])), width, glyphs.cut_right
+            ),
+            indent=0,
+        )
+        for key, row in zip(keys, rows, strict=True)
+    ]
 
 
 def _beside(blocks: Sequence[Sequence[Line]], width: int) -> list[Row]:
@@ -125,8 +146,8 @@ class HelpScreen(Dialog[None]):
         self.filter.hide(not query)
         if self._page == KEYS:
             found = [row for row in self._key_rows if match(query, f"{row[1]} {row[2]}", loose=0)]
-            rows = key_page(found, self.inner_width, self.ink.key)
-            rows = [_ruled(row, self.ink.glyphs.rule) for row in rows]
+            layout = found_page if query else key_page
+            rows = layout(found, self.inner_width, self.ink.glyphs)
             if not found:
                 rows = [Row((Span("No key does that.", bold=True),), indent=0)]
         else:
@@ -166,12 +187,6 @@ class HelpScreen(Dialog[None]):
             self.filter.input.value = ""
         else:
             self.dismiss(None)
-
-
-def _ruled(row: Row, dash: str) -> Row:
-    if len(row.left) == 1 and row.left[0].role == "rule":
-        return Row((Span(dash * len(row.left[0].text), "faint"),), indent=0)
-    return row
 
 
 def _topic_text(name: str) -> str:

@@ -16,6 +16,7 @@ from textual.widgets import Input
 
 from app import model_catalog
 from app.model_catalog import LoadPlan, ModelFacts
+from app.tui.model_state import short_name
 from app.tui.screens.dialog import Dialog, Hint, spread
 from app.tui.screens.waterfall import (
     context_choices,
@@ -167,14 +168,13 @@ class ModelPicker(Dialog[ModelChoice | None]):
         both, left = self.query_one("#both"), self.query_one("#left")
         both.styles.layout = "horizontal" if self.wide else "vertical"
         both.styles.background = left.styles.background = "transparent"
-        left.styles.width = self._left_width + 2
+        left.styles.width = self._left_width + 3
         for widget in (self.filter, self._columns, self._facts):
             widget.styles.width = self._left_width
             widget.styles.margin = (0, 0, 0, 1)
-        self.list.styles.width = self._left_width + 2
+        self.list.styles.width = self._left_width + 3
         self._divider.display = self.wide
         self._divider.styles.width = 1
-        self._divider.styles.margin = (0, 0, 0, 1)
         self._plan.styles.width = PLAN_WIDTH + 2 if self.wide else self.inner_width
         self._plan.styles.margin = 0 if self.wide else (1, 0, 0, 1)
         self._plan.styles.height = "1fr" if self.wide else "auto"
@@ -185,9 +185,9 @@ class ModelPicker(Dialog[ModelChoice | None]):
 
     def _fill(self, select: str | None = None, *, best: bool = False) -> None:
         query = self.filter.value
-        names = {key: plain(model.name) for key, model in self._models.items()}
+        names = {key: short_name(plain(model.name)) for key, model in self._models.items()}
         names |= {key: plain(name) for key, (name, _) in self._servers.items()}
-        found = ranked(query, list(names), lambda key: names[key])
+        found = ranked(query, list(names), lambda key: f"{names[key]} {self._full_name(key)}")
         here = [(key, match) for key, match in found if key in self._models]
         away = [(key, match) for key, match in found if key in self._servers]
         rows = [self._model_row(key, names[key], match) for key, match in here]
@@ -202,6 +202,9 @@ class ModelPicker(Dialog[ModelChoice | None]):
         self.list.show(rows, first)
         self.filter.say(f"{len(found)} of {len(names)}" if query else "")
         self._show_selected()
+
+    def _full_name(self, key: str) -> str:
+        return plain(self._models[key].name) if key in self._models else ""
 
     def _nothing(self) -> list[Row]:
         key = self.ink.key("ctrl+d")
@@ -226,7 +229,7 @@ class ModelPicker(Dialog[ModelChoice | None]):
 
     def _model_row(self, key: str, name: str, match: Match) -> Row:
         model = self._models[key]
-        label = marked(name, match.places, Span(""), Span("", "accent", bold=True, underline=True))
+        label = _label(name, match)
         shown_size = size(model.size_bytes) if model.size_bytes else ""
         cells = self._cells(label, model.quantization, shown_size, self._fit(key, model))
         return Row(cells, (), key, named=len(label))
@@ -264,7 +267,7 @@ class ModelPicker(Dialog[ModelChoice | None]):
         return [*left, Span("   "), *fitting]
 
     def _server_row(self, key: str, name: str, match: Match) -> Row:
-        label = marked(name, match.places, Span(""), Span("", "accent", bold=True, underline=True))
+        label = _label(name, match)
         url = (Span(plain(self._servers[key][1]), "muted"),)
         return Row(
             [*fitted(label, 21, self.ink.glyphs.cut_right), Span("  "), *url], (), key, named=len(label)
@@ -478,6 +481,12 @@ class ModelPicker(Dialog[ModelChoice | None]):
 
 class ChoicePane(Lines, can_focus=True):
     """The memory plan. It holds the focus while a context or a cache is chosen."""
+
+
+def _label(name: str, match: Match) -> list[Span]:
+    """A name with what was typed marked in it; the rest of a match lies in the file's name."""
+    places = [(start, min(end, len(name))) for start, end in match.places if start < len(name)]
+    return marked(name, places, Span(""), Span("", "accent", bold=True, underline=True))
 
 
 def _fact(name: str, value: str, role: str = "text") -> Row:

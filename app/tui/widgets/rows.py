@@ -79,7 +79,8 @@ def laid_out(row: Row, width: int, ink: Ink) -> list[Span]:
 
 
 class RowList(Widget, can_focus=False):
-    """Rows with a selection; the first column holds its mark, the last one the thumb of a long list.
+    """Rows with a selection; the first column holds its mark, the last one the thumb of a long list,
+    with a column of air before it.
 
     It takes no keys: who holds the prompt calls `move`, `page` and `jump`.
     """
@@ -265,15 +266,16 @@ class RowList(Widget, can_focus=False):
     def render_line(self, y: int) -> Strip:
         ink, width = ink_of(self), self.size.width
         place = y + self._first
-        if place >= len(self._rows) or width < 2:
+        if place >= len(self._rows) or width < 3:
             return ink.strip([Span(" " * width)], self._ground)
         row = self._rows[place]
         thumb = self._thumb(y, ink)
         if row.key is None or row.key != self._selected:
-            return ink.strip([Span(" "), *laid_out(row, width - 2, ink), thumb], self._ground)
+            return ink.strip([Span(" "), *laid_out(row, width - 3, ink), Span(" "), thumb], self._ground)
         named = [replace(span, bold=True) for span in row.left[: row.named]]
-        inner = laid_out(replace(row, left=(*named, *row.left[row.named :])), width - 2, ink)
-        return selected_strip(inner, thumb, ink, self._ground, active=self._active)
+        inner = laid_out(replace(row, left=(*named, *row.left[row.named :])), width - 3, ink)
+        selected = selected_strip([*inner, Span(" ")], ink, self._ground, active=self._active)
+        return Strip.join([selected, ink.strip([thumb], self._ground)])
 
     def _thumb(self, y: int, ink: Ink) -> Span:
         height, total = self.size.height, len(self._rows)
@@ -284,15 +286,15 @@ class RowList(Widget, can_focus=False):
         return Span(ink.glyphs.edge if top <= y < top + size else " ", "scrollbar")
 
 
-def selected_strip(inner: Line, end: Span, ink: Ink, ground: str, *, active: bool) -> Strip:
+def selected_strip(inner: Line, ink: Ink, ground: str, *, active: bool) -> Strip:
     """The selected row: its mark, its own ground, quiet words as loud as the others."""
     if not active:
         # What has no focus keeps its place, not its glow.
         mark = ink.strip([Span(ink.glyphs.edge, "faint", bold=ink.plain)], ground)
-        return Strip.join([mark, ink.strip([*inner, end], "panel" if ground != "panel" else "surface")])
+        return Strip.join([mark, ink.strip(inner, "panel" if ground != "panel" else "surface")])
     mark = ink.strip([Span(ink.glyphs.edge, "primary", bold=ink.plain)], ground)
     spans = [span if span.role in _KEPT_ON_SELECTION else replace(span, role="text") for span in inner]
-    return Strip.join([mark, ink.strip([*spans, end], "selection")])
+    return Strip.join([mark, ink.strip(spans, "selection")])
 
 
 def heading(text: str, right: Line = ()) -> Row:

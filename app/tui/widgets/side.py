@@ -113,7 +113,7 @@ def chat_row(chat: ChatLine, width: int, now: float, glyphs: Glyphs, step: int =
     title = cut(chat.title, room, glyphs.cut_right)
     bold = chat.state in ("asks", "new")
     name = (Span(" "), mark_of(chat.state, glyphs, step), Span(" "), Span(title, bold=bold))
-    return Row(name, (word, Span(" ")), chat.id, indent=0, named=4)
+    return Row(name, (word,), chat.id, indent=0, named=4)
 
 
 class ChatsPane(Vertical, can_focus=True):

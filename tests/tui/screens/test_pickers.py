@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app import theming
+from app import glyphs, theming
 from app.commands import COMMANDS
 from app.tui.files import MOST
 from app.tui.keys import key_rows
@@ -254,7 +254,7 @@ async def test_tab_walks_through_the_topics() -> None:
 @pytest.mark.parametrize("width", [20, 40, 60, 70, 98])
 def test_the_page_of_keys_fits_every_width(width: int) -> None:
     rows = [*key_rows({}), ("move", "漢字" * 20, "[bold]" * 20)]
-    assert all(width_of(row.left) <= width for row in key_page(rows, width))
+    assert all(width_of(row.left) <= width for row in key_page(rows, width, glyphs.ASCII))
 
 
 # ---- tools ---------------------------------------------------------------------------------
