@@ -6,6 +6,7 @@ nothing: no scheduling, no text, no policy. Nothing native reaches file descript
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import importlib
@@ -151,6 +152,7 @@ class NativeLog:
 
 
 log = NativeLog()
+atexit.register(log.to_file, None)
 
 C: Any = _import_bindings()
 _check_symbols(C)

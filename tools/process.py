@@ -11,10 +11,10 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from tools.context import Cancellation, Limits
 from tools.output import Capture, Captured
@@ -65,15 +65,17 @@ async def run_process(
     if any("\0" in part or len(part.encode()) > _LONGEST_ARGUMENT for part in command):
         raise ValueError("An argument of a command must be under 128 KiB and hold no zero byte.")
     supervisor = (sys.executable, "-I", "-S", str(_SUPERVISOR), str(limits.memory_bytes))
-    process = await asyncio.create_subprocess_exec(
-        *supervisor,
-        *command,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        cwd=folder,
-        env=dict(tool_environment() if environment is None else environment),
-        start_new_session=True,
+    process = await _started(
+        asyncio.create_subprocess_exec(
+            *supervisor,
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            cwd=folder,
+            env=dict(tool_environment() if environment is None else environment),
+            start_new_session=True,
+        )
     )
     capture = Capture(limits.output_bytes, folder=output_folder, kept_bytes=limits.kept_bytes)
     run = _Run(process, capture, limits.kept_bytes, on_output)
@@ -85,6 +87,23 @@ async def run_process(
     finally:
         await asyncio.shield(run.end())
     return Ended(capture.finish(), end, process.returncode if end == "exited" else None)
+
+
+async def _started(starting: Coroutine[Any, Any, asyncio.subprocess.Process]) -> asyncio.subprocess.Process:
+    """The process, once it has started. Cancelled in between, asyncio would kill the supervisor alone, and
+    wait for ever for the pipe that what it had started holds: so it starts, and is ended in good order."""
+    task = asyncio.ensure_future(starting)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.shield(asyncio.ensure_future(_end_started(task)))
+        raise
+
+
+async def _end_started(starting: asyncio.Future[asyncio.subprocess.Process]) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        process = await starting
+        await _Run(process, Capture(0, folder=None, kept_bytes=0), 0, None).end()
 
 
 class _Run:

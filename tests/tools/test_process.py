@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 async def shell(text: str, folder: Path, **options: object) -> Ended:
-    limits = Limits(**{"time_s": 8.0, **options})  # type: ignore[arg-type]
+    limits = Limits(**{"time_s": 50.0, **options})  # type: ignore[arg-type]
     return await run_process(
         ("/bin/sh", "-c", text), folder=folder, limits=limits, cancellation=Cancellation()
     )
@@ -36,7 +37,7 @@ def alive(pid: int) -> bool:
     return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-async def until(condition: Callable[[], object], seconds: float = 6.0) -> None:
+async def until(condition: Callable[[], object], seconds: float = 40.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
@@ -109,7 +110,7 @@ async def test_a_background_process_does_not_keep_the_call_open(tmp_path: Path) 
 
 async def test_a_cancel_ends_the_tree(tmp_path: Path) -> None:
     cancellation = Cancellation()
-    limits = Limits(time_s=8)
+    limits = Limits(time_s=50)
     command = ("/bin/sh", "-c", "sleep 600 & echo $! > pid; mv pid ready; wait")
     task = asyncio.create_task(
         run_process(command, folder=tmp_path, limits=limits, cancellation=cancellation)
@@ -124,6 +125,28 @@ async def test_cancelling_the_task_ends_the_tree(tmp_path: Path) -> None:
     command = "sleep 600 & echo $! > pid; mv pid ready; wait"
     task = asyncio.create_task(shell(command, tmp_path))
     await until((tmp_path / "ready").exists)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not alive(int((tmp_path / "ready").read_text()))
+
+
+async def test_a_cancel_while_it_starts_ends_the_tree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command runs while the event loop has yet to hear that it was started."""
+    start, begun = asyncio.create_subprocess_exec, asyncio.Event()
+
+    async def slow(*command: str, **options: Any) -> asyncio.subprocess.Process:
+        process = await start(*command, **options)
+        await until((tmp_path / "ready").exists, 40)
+        begun.set()
+        await asyncio.sleep(0)
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", slow)
+    task = asyncio.create_task(shell("sleep 600 & echo $! > pid; mv pid ready; wait", tmp_path))
+    await begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -153,7 +176,7 @@ async def test_endless_output_is_ended_and_cut(tmp_path: Path) -> None:
     ended = await run_process(
         ("yes",),
         folder=tmp_path,
-        limits=Limits(time_s=8, output_bytes=1000, kept_bytes=200_000),
+        limits=Limits(time_s=50, output_bytes=1000, kept_bytes=200_000),
         cancellation=Cancellation(),
         output_folder=tmp_path / "outputs",
     )
@@ -184,7 +207,7 @@ async def test_output_arrives_while_it_runs(tmp_path: Path) -> None:
         run_process(
             ("/bin/sh", "-c", command),
             folder=tmp_path,
-            limits=Limits(time_s=8),
+            limits=Limits(time_s=50),
             cancellation=Cancellation(),
             on_output=seen.append,
         )
