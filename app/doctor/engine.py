@@ -148,7 +148,8 @@ def machine_gpus() -> dict[str, Any]:
     if sys.platform == "darwin":
         return {"metal": None} if platform.machine() == "arm64" else {}
     found: dict[str, Any] = {}
-    if Path("/proc/driver/nvidia/version").exists() or Path("/dev/nvidiactl").exists():
+    signs = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/usr/lib/wsl/lib/libcuda.so.1")
+    if any(Path(sign).exists() for sign in signs):
         found["cuda"] = _cuda_of_driver()
     if Path("/dev/kfd").exists():
         found["rocm"] = None
