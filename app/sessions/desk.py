@@ -85,14 +85,25 @@ class EngineDesk:
         async with self._changed:
             self._changed.notify_all()
 
-    async def load(self, source: str | None, options: Mapping[str, Any], on_load: OnLoad) -> ChatCard:
-        """Load a model for everybody; waits until no turn runs."""
+    async def load(
+        self, source: str | None, options: Mapping[str, Any], on_load: OnLoad, go_on: GoOn = _always
+    ) -> ChatCard:
+        """Load a model for everybody; waits until no turn runs.
+
+        `go_on` is asked while it loads; False gives up, and what was the default before is it again.
+        """
         async with self._changed:
             while self._users or self._loading:
                 await self._changed.wait()
+            before = self._default, self._spec
             self._default = source
             self._spec = LoadSpec(source, {**self._spec.options, **options})
-            await self._load(self._spec, on_load)
+            try:
+                await self._load(self._spec, on_load, go_on)
+            except FiresideError:
+                if not go_on():
+                    self._default, self._spec = before
+                raise
         return self.engine.card
 
     async def unload(self) -> None:

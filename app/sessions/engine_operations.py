@@ -21,6 +21,10 @@ def _silent(fraction: float) -> None:
     pass
 
 
+def _always() -> bool:
+    return True
+
+
 class EngineOperations(Workplace):
     """The part of the session manager that asks the engine without a turn."""
 
@@ -96,10 +100,19 @@ class EngineOperations(Workplace):
         return list(await asyncio.to_thread(list_models))
 
     async def load_model(
-        self, source: str | None, *, progress: Callable[[float], None] = _silent, **options: Any
+        self,
+        source: str | None,
+        *,
+        progress: Callable[[float], None] = _silent,
+        go_on: Callable[[], bool] = _always,
+        **options: Any,
     ) -> ChatCard:
-        """Load a model for all sessions, once no turn runs."""
-        return await self.desk.load(source, options, progress)
+        """Load a model for all sessions, once no turn runs.
+
+        `go_on` is asked while it loads, on whatever thread does that; where it says False the load
+        ends with FiresideError (cancelled), and the model of before is loaded when next needed.
+        """
+        return await self.desk.load(source, options, progress, go_on)
 
     async def unload_model(self) -> None:
         """Free the model; the next turn loads it again."""
