@@ -13,14 +13,12 @@ from textual.actions import SkipAction
 from app.theming import read, switch
 from app.tui.chat import Chat
 from app.tui.driver import ScreenDriver
-from app.tui.frame import side_overlays
 from app.tui.keys import OF_DRAFT, free_keys, key_rows, keys_of
-from app.tui.reading import Reading
+from app.tui.rooms import UNDOES, Rooms
 from app.tui.transcript.entries import ErrorEntry
 from app.tui.widgets.approval import ApprovalCard
 from app.tui.widgets.composer import Draft
 from app.tui.widgets.seam import Hint, News
-from app.tui.widgets.side import ChatsPane, Wish, chat_line
 
 if TYPE_CHECKING:
     from app.clipboard import Copied
@@ -30,13 +28,11 @@ ERROR_ARMS_AFTER_S = 0.5
 MODES = ("ask", "read", "all", "plan")
 ANYWHERE = frozenset({"copy_or_stop", "leave", "suspend_process", "mouse"})
 """What a key does also while a dialog is open."""
-UNDOES: Hint = ("u", "takes it back")
-MOST_LISTED = 500
 SAVES: Hint = ("s", "saves them to a file")
 BLOCK_KEYS: tuple[Hint, ...] = (("c", "copy"), ("e", "edit"), ("f", "fork"), ("enter", "fold"))
 
 
-class FiresideApp(Reading):
+class FiresideApp(Rooms):
     """The program with all its keys."""
 
     def __init__(self, *args: Any, keymap: dict[str, str] | None = None, **fields: Any) -> None:
@@ -47,7 +43,6 @@ class FiresideApp(Reading):
         self._quit_asked = -QUIT_WITHIN_S
         self._error_at = 0.0
         self._copied = ""
-        self._deleted: str | None = None
 
     def on_mount(self) -> None:
         """The keys are bound before the first one comes."""
@@ -274,10 +269,6 @@ class FiresideApp(Reading):
 
     # ---- dialogs ---------------------------------------------------------------------------
 
-    def action_new_chat(self) -> None:
-        """An empty chat."""
-        self.run_worker(self.new_chat(), exit_on_error=False, group="chats")
-
     def action_search(self) -> None:
         """Search all chats."""
         self.run_command("/search")
@@ -322,93 +313,6 @@ class FiresideApp(Reading):
         from app.tui.doors import open_screen
 
         return await open_screen(self, name)
-
-    # ---- the side pane ---------------------------------------------------------------------
-
-    def action_chats(self) -> None:
-        """Open or close the side pane."""
-        self.side_wanted = not self.side_open
-        self.place(self.size.width, self.size.height)
-        if self.side_open:
-            self.open_side()
-        else:
-            self.draft.focus()
-
-    def open_side(self) -> None:
-        """Open the side pane and give it the keys."""
-        if not self.side_open:
-            self.side_wanted = True
-            self.place(self.size.width, self.size.height)
-        self.refresh_side()
-        self.pane.focus()
-
-    def leave_side(self) -> None:
-        """Keys go back to the draft; a pane that lies over the chat closes."""
-        if side_overlays(self.size.width):
-            self.side_wanted = None
-            self.place(self.size.width, self.size.height)
-        self.draft.focus()
-
-    @work(exclusive=True, exit_on_error=False, group="side")
-    async def refresh_side(self) -> None:
-        """Tell the side pane what changed."""
-        if not self.side_open or self._manager is None:
-            return
-        listed = await self._manager.list(MOST_LISTED)
-        states = self.live_states()
-        self.pane.show([chat_line(one, states.get(one.id)) for one in listed], self.chat.id)
-
-    def tick_side(self) -> None:
-        """The numbers of running chats went on."""
-        if not self.side_open:
-            return
-        for session_id, chat in self.chats.items():
-            if chat.facts.running:
-                self.pane.change(session_id, "running", chat.facts.pace)
-
-    @work(exit_on_error=False, group="side wish")
-    async def on_chats_pane_wished(self, event: ChatsPane.Wished) -> None:
-        """A person wants something done with a chat of the list."""
-        async with self.telling():
-            await self._fulfil(event.session_id, event.wish)
-        self.refresh_side()
-
-    async def _fulfil(self, session_id: str, wish: Wish) -> None:
-        manager = self.manager
-        match wish:
-            case "open":
-                await self.open_chat(session_id)
-                self.leave_side()
-            case "rename":
-                title = (await manager.get(session_id, include_items=False)).title or ""
-                named = await self.face.ask("rename the chat", title)
-                if named is not None:
-                    await manager.rename(session_id, named)
-            case "pin":
-                snapshot = await manager.get(session_id, include_items=False)
-                await manager.pin(session_id, not snapshot.pinned)
-            case "archive":
-                await manager.archive(session_id)
-                await self.close_chat(session_id)
-                self.say("put away; /chats shows it")
-            case "fork":
-                await self.open_chat(await manager.fork(session_id))
-            case "delete":
-                await manager.delete(session_id)
-                await self.close_chat(session_id)
-                self._deleted = session_id
-                self.seam.say(News("deleted", hints=(UNDOES,)))
-
-    @work(exit_on_error=False, group="side wish")
-    async def _undelete(self, session_id: str) -> None:
-        async with self.telling():
-            await self.manager.undelete(session_id)
-            self.say("the chat is back")
-        self.refresh_side()
-
-    def on_chats_pane_new_wished(self, event: ChatsPane.NewWished) -> None:
-        """A person wants an empty chat."""
-        self.action_new_chat()
 
     # ---- modes and looks -------------------------------------------------------------------
 
@@ -471,8 +375,8 @@ class FiresideApp(Reading):
     def _news_key(self, key: str) -> None:
         if key == SAVES[0]:
             self._save_copy()
-        elif self._deleted is not None:
-            self._undelete(self._deleted)
+        elif self.deleted is not None:
+            self.undelete(self.deleted)
 
     def _save_copy(self) -> None:
         from app.clipboard import ClipboardError, save

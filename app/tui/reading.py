@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from textual import events, work
 from textual.actions import SkipAction
@@ -12,6 +12,9 @@ from app.tui.transcript.entry import Entry
 from app.tui.transcript.view import Transcript
 from app.tui.widgets.seam import News
 from app.tui.writing import Writing
+
+if TYPE_CHECKING:
+    from app.tui.shell import Shell
 
 
 class Reading(Writing):
@@ -89,7 +92,7 @@ class Reading(Writing):
                 self._open_link(entry)
             case "enter" | "space":
                 self.transcript.toggle(entry)
-            case "e" | "f" | "r":
+            case "e" | "f" | "r" | "t":
                 self._item_key(event.key, self.chat.item_of(entry))
             case _:
                 return False
@@ -102,6 +105,8 @@ class Reading(Writing):
             self.say("this is not part of the conversation")
         elif key == "f":
             self.fork_from(item)
+        elif key == "t":
+            self.show_tokens(item)
         elif item.response_id is not None:
             self.retry(item.response_id)
 
@@ -155,6 +160,20 @@ class Reading(Writing):
                 self.draft.put(text)
             self.draft.focus()
             self.say("a copy of the chat; the other one is as it was")
+
+    @work(exit_on_error=False, group="tokens")
+    async def show_tokens(self, item: Item) -> None:
+        """How sure a reply was of each token; it can be written again from one of them."""
+        from app.tui.screens.tokens import TokenView, tokens_of
+
+        tokens = item.tokens if isinstance(item, Message) else None
+        shell = cast("Shell", self)
+        chosen = await self.push_screen_wait(TokenView(shell, tokens_of(tokens or ())))
+        if chosen is None:
+            return
+        async with self.telling():
+            self.transcript.to_end()
+            await self.chat.manager.continue_from(item.id, chosen.index, chosen.token_id)
 
     # ---- replies ---------------------------------------------------------------------------
 

@@ -87,7 +87,7 @@ class Writing(Program):
                 self._end_edit(draft, self.editing)
             return
         wish = wish_of(draft)
-        if wish.kind == "nothing":
+        if wish.kind == "nothing" or (wish.kind == "message" and self.held_back()):
             return
         self.draft.history_of_messages.add(whole, keep=not self.chat.private)
         self.draft.put("")
@@ -98,6 +98,10 @@ class Writing(Program):
                 self.run_shell(wish.text)
             case _:
                 self._post(draft)
+
+    def held_back(self) -> bool:
+        """Whether a message has to wait, with the draft as it is."""
+        return False
 
     @work(exit_on_error=False, group="send")
     async def _post(self, draft: str) -> None:

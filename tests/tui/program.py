@@ -104,6 +104,7 @@ async def running(
     theme: str = "hearth",
     glyphs: Glyphs = UNICODE,
     start: dict[str, Any] | None = None,
+    wait: bool = True,
     **fields: Any,
 ) -> AsyncIterator[Running]:
     """The program on `scripts`; a private store, unless a file is given."""
@@ -128,6 +129,6 @@ async def running(
     )
     async with app.run_test(size=size) as pilot:
         run = Running(app, pilot, engine)
-        await run.until(lambda: app.model.name)
+        await run.until(lambda: app.model.name or not wait)
         yield run
     await app.close_down()

@@ -34,7 +34,7 @@ async def test_a_paste_is_one_insert_and_sends_nothing() -> None:
         assert run.texts("user") == []
         await run.pilot.press("enter")
         await run.until(lambda: run.texts("answer") == ["ok"])
-        assert [item.text for item in await run.items()][0] == "first line\nsecond line"
+        assert (await run.items())[0].text == "first line\nsecond line"
 
 
 async def test_a_long_paste_folds_and_is_sent_whole() -> None:
