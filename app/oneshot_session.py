@@ -149,7 +149,7 @@ async def _session(
 
 
 async def _load(manager: SessionManager, job: oneshot.OneShot, source: str | None, stop: _Stop) -> ChatCard:
-    options = {"slots": 1, **job.settings.load_options()}
+    options: dict[str, Any] = {"slots": 1, **job.settings.load_options()}
     if options.pop("assistant_model", None):
         notify("the draft model (--draft-model) is not used in chats and with tools")
     with LoadProgress(lambda: stop.number is None) as progress:
