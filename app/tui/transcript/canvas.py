@@ -151,26 +151,29 @@ class Canvas(ScrollView):
             marks += self._search.marks(entry, section_index, *_range_of(row))
         if span is not None and (part := part_of(span, index, section_index)):
             marks.append(Mark(*part, "selection"))
-        if entry.live and section.body is not None and inside == entry.height - 1:
-            row = row._replace(runs=(*row.runs, Run(self._glyphs.caret, "primary")))
-        elif not marks and section.dress.edge != LIVE_EDGE:
-            strip = self._cached(painter, entry, inside, at, section, row)
-            return strip if entry is not self._cursor or inside else self._with_cursor(painter, strip)
-        strip = painter.strip(row, section.dress, first=not at, marks=marks)
+        caret = entry.live and section.body is not None and inside == entry.height - 1
+        if marks:
+            row = self._with_caret(row) if caret else row
+            strip = painter.strip(row, section.dress, first=not at, marks=marks)
+        else:
+            # the same row looks different with a caret, or at another step of the ember
+            slot = -1 if caret else -2 - painter.ember % 4 if section.dress.edge == LIVE_EDGE else inside
+            strip = self._cached(painter, (entry, slot), at, section, row)
         return strip if entry is not self._cursor or inside else self._with_cursor(painter, strip)
 
-    def _cached(
-        self, painter: Painter, entry: Entry, inside: int, at: int, section: Section, row: Row
-    ) -> Strip:
-        key = (entry, inside)
+    def _cached(self, painter: Painter, key: tuple[Entry, int], at: int, section: Section, row: Row) -> Strip:
         cached = self._strips.get(key)
         if cached is not None and cached[0] is row and cached[1] is section and cached[2] is painter:
             return cached[3]
-        strip = painter.strip(row, section.dress, first=not at)
+        shown = self._with_caret(row) if key[1] == -1 else row
+        strip = painter.strip(shown, section.dress, first=not at)
         if len(self._strips) >= _KEPT_STRIPS:
             self._strips.clear()
         self._strips[key] = (row, section, painter, strip)
         return strip
+
+    def _with_caret(self, row: Row) -> Row:
+        return row._replace(runs=(*row.runs, Run(self._glyphs.caret, "primary")))
 
     def _with_cursor(self, painter: Painter, strip: Strip) -> Strip:
         return painter.edge(strip, self._glyphs.prompt, "primary")

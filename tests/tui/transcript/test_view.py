@@ -3,11 +3,13 @@ from __future__ import annotations
 import random
 
 import pytest
+from textual.widgets import TextArea
 
 from app.glyphs import ASCII
 from app.theming import palette, read
 from app.tui.transcript.entries import Answer, NameRow, Note, Progress, Thought, UserTurn
 from app.tui.transcript.entry import Entry
+from app.tui.transcript.painter import Painter
 from app.tui.transcript.tool_entry import ToolCall
 from app.tui.transcript.view import Transcript
 from tests.tui.transcript.markdown_samples import SAMPLES as NAMED_SAMPLES
@@ -387,3 +389,29 @@ async def test_any_size_is_drawn(size: tuple[int, int]) -> None:
         await pilot.resize_terminal(80, 24)
         await settled(transcript, pilot)
         assert any(row for row in shown(transcript))
+
+
+async def test_a_token_makes_one_strip_and_lays_out_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    reply = Answer("a paragraph\n\n" * 200, live=True)
+    entries = [*long_chat(1000), reply]
+    async with reading(entries) as (transcript, pilot):
+        await settled(transcript, pilot)
+        made: list[object] = []
+        laid: list[Entry] = []
+        strip, arrange = Painter.strip, Entry.layout
+        monkeypatch.setattr(
+            Painter, "strip", lambda *given, **named: made.append(1) or strip(*given, **named)
+        )
+        monkeypatch.setattr(
+            Answer, "layout", lambda entry, sheet: laid.append(entry) or arrange(entry, sheet)
+        )
+        for number in range(20):
+            transcript.append_text(reply, "x" if number % 2 else " ")
+            transcript.flush()
+            await pilot.pause()
+        assert len(made) <= 60
+        assert set(laid) == {reply}
+        made.clear()
+        pilot.app.query_one(TextArea).focus()
+        await pilot.press("a", "b", "c")
+        assert made == []
