@@ -93,6 +93,7 @@ _CHAT: dict[str, Kind] = {
     "theme": "name",
     "color": "color",
     "ascii": "bool",
+    "type_ahead": "bool",
 }
 
 KINDS: dict[str, Kind] = {

@@ -35,6 +35,8 @@ async def open_screen(app: FiresideApp, name: str) -> bool:
             from app.tui.screens.logs import LogScreen
 
             await app.push_screen_wait(LogScreen(app))
+        case "tokens":
+            await _tokens(app)
         case "settings":
             from app.tui.screens.settings import SettingsScreen
 
@@ -121,6 +123,17 @@ async def _tools(app: FiresideApp) -> None:
 
     session_id, manager = await app.chat.ensure(), app.chat.manager
     await app.push_screen_wait(ToolsPicker(app, session_id, manager=manager))
+
+
+async def _tokens(app: FiresideApp) -> None:
+    from app.tui.screens.tokens import TokenView, last_tokens
+
+    manager = app.chat.manager
+    item_id, tokens = await last_tokens(manager, await app.chat.ensure())
+    chosen = await app.push_screen_wait(TokenView(app, tokens))
+    if chosen is not None:
+        async with app.telling():
+            await manager.continue_from(item_id, chosen.index, chosen.token_id)
 
 
 async def _theme(app: FiresideApp) -> None:

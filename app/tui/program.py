@@ -152,9 +152,13 @@ class Program(Stage):
             # What was being written when the program ended.
             await self.open_chat(newest[0].id)
 
+    def stop_reading_ahead(self) -> None:
+        """Nothing is read any more before it is sent."""
+
     async def close_down(self) -> None:
         """Stop what runs and store the rest; the terminal is the shell's again already."""
         self._closing = True
+        self.stop_reading_ahead()
         if self._saving is not None:
             self._saving.cancel()
         for chat in {self._chat, *self.chats.values()}:

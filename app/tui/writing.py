@@ -15,6 +15,7 @@ from app.tui.grid import Grid
 from app.tui.program import Program
 from app.tui.sending import mention, shell_block, wish_of
 from app.tui.transcript.tool_entry import ToolCall
+from app.tui.type_ahead import TypeAhead
 from app.tui.widgets.completion import CompletionList, Offer
 from app.tui.widgets.composer import Draft
 from app.tui.widgets.fuzzy import ranked
@@ -49,6 +50,12 @@ class Writing(Program):
         self._files: list[str] | None = None
         self._face: TuiFace | None = None
         self._done_for = ""
+        self.type_ahead = TypeAhead(self._engine_idle) if self.settings.get("type_ahead") else None
+
+    def _engine_idle(self) -> bool:
+        return self.model.load is None and not any(
+            chat.facts.running for chat in {*self.chats.values(), self.chat}
+        )
 
     def overlays(self) -> Iterable[Widget]:
         """The list of completions."""
@@ -75,6 +82,11 @@ class Writing(Program):
 
             self._face = TuiFace(self)  # pyright: ignore[reportArgumentType] # there is one class of programs
         return self._face
+
+    def stop_reading_ahead(self) -> None:
+        """Nothing is read any more before it is sent."""
+        if self.type_ahead is not None:
+            self.type_ahead.stop()
 
     # ---- sending ---------------------------------------------------------------------------
 
@@ -107,6 +119,7 @@ class Writing(Program):
     async def _post(self, draft: str) -> None:
         from app.exits import explain
 
+        self.stop_reading_ahead()
         self.transcript.to_end()
         folds = self.draft.folds
         try:
@@ -235,6 +248,8 @@ class Writing(Program):
             return
         self.draft_changed()
         self.save_draft_soon()
+        if self.type_ahead is not None:
+            self.type_ahead.typed(self.chat, self.draft.whole)
         self._complete()
 
     def draft_changed(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from app.config import resolve
+from app.config import Settings, resolve
 from app.glyphs import UNICODE, Glyphs
 from app.sessions.manager import SessionManager
 from app.sessions.store import Store
@@ -105,6 +105,7 @@ async def running(
     glyphs: Glyphs = UNICODE,
     start: dict[str, Any] | None = None,
     wait: bool = True,
+    settings: Settings | None = None,
     **fields: Any,
 ) -> AsyncIterator[Running]:
     """The program on `scripts`; a private store, unless a file is given."""
@@ -120,7 +121,7 @@ async def running(
         )
 
     app = FiresideApp(
-        Start(resolve({}), workspace=str(workspace) if workspace else None, **(start or {})),
+        Start(settings or resolve({}), workspace=str(workspace) if workspace else None, **(start or {})),
         palette(read(theme)),
         glyphs,
         make=make,

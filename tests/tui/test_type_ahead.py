@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from app.config import Settings, Value
+from app.tui.type_ahead import stable_part
+from tests.tui.program import running
+
+
+def test_the_stable_part_is_all_but_the_last_word() -> None:
+    assert stable_part("tell me about bas") == "tell me about"
+    assert stable_part("word") == ""
+    assert stable_part("/model x y") == ""
+    assert stable_part("one\ntwo") == "one"
+
+
+async def test_a_pause_reads_the_draft_ahead_and_only_where_it_is_wished() -> None:
+    wish = Settings({"type_ahead": Value(True, "--set")})
+    async with running([["ok"]], settings=wish) as run:
+        await run.ask("hi")
+        await run.type("a rather long beginning of a draf")
+        await run.until(lambda: run.engine.warmed)
+        assert run.engine.warmed[-1][-1]["content"] == "a rather long beginning of a"
+        assert [item.type for item in await run.items()] == ["message", "message"]
+    async with running([["ok"]]) as run:
+        await run.ask("hi")
+        assert run.app.type_ahead is None
