@@ -6,12 +6,15 @@ pattern matches over several lines is only known when the block is lexed as a wh
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from functools import cache
 from time import perf_counter
 from types import FunctionType
 from typing import Any, cast
+
+_log = logging.getLogger(__name__)
 
 Line = list[tuple[str, str]]
 """Pieces of one line of code with their styles."""
@@ -20,6 +23,7 @@ _LINES_AT_ONCE = 60
 """Lines of an open block that are coloured without asking for time; more wait for `advance`."""
 _WHOLE_AT_ONCE = 2_000
 """Characters of a closed block that are lexed without asking for time."""
+_MAX_STATES = 100
 _MAX_LINE = 4_000
 _MAX_CODE = 400_000
 
@@ -50,6 +54,11 @@ def language_of(info: str) -> str:
     """The language an info string names: ` ```{.python title=x}` and ` ```Python,ignore` are "python"."""
     words = re.split(r"[\s,;:{}=]+", info.strip("{}. \t"), maxsplit=1)
     return words[0].strip(".").lower()
+
+
+def load_lexers() -> None:
+    """Import Pygments and the lexer that most blocks need."""
+    _lexer("python")
 
 
 class Highlighter:
@@ -92,9 +101,9 @@ class Highlighter:
             self._lexer = None
             return
         text = "\n".join(lines[start:end]) + "\n"
-        found = list(_lines(_follow(self._lexer, text, self._stack)))
+        found = list(_lines(_guarded(_follow(self._lexer, text, self._stack))))
         for number in range(start, end):
-            self._set(number, found[number - start] if number - start < len(found) else [])
+            self._set(number, found[number - start] if number - start < len(found) else [], lines[number])
         self._followed = end
 
     def close(self, lines: list[str]) -> None:
@@ -125,12 +134,15 @@ class Highlighter:
                 self._lexer = None
                 return True
             text = "\n".join(lines) + "\n"
-            tokens = ((_style(kind), value) for _, kind, value in self._lexer.get_tokens_unprocessed(text))
-            self._whole, self._whole_size, self._whole_done = _lines(tokens), len(lines), 0
+            self._whole, self._whole_size, self._whole_done = (
+                _lines(_guarded(_lex(self._lexer, text))),
+                len(lines),
+                0,
+            )
         for line in self._whole:
             if self._whole_done == len(lines):
                 break
-            self._set(self._whole_done, line)
+            self._set(self._whole_done, line, lines[self._whole_done])
             self._whole_done += 1
             if deadline is not None and self._whole_done % 4 == 0 and perf_counter() >= deadline:
                 return False
@@ -138,7 +150,9 @@ class Highlighter:
         self._exact = len(lines)
         return True
 
-    def _set(self, number: int, line: Line) -> None:
+    def _set(self, number: int, line: Line, text: str) -> None:
+        if "".join([part for part, _ in line]) != text:
+            line = [(text, "code")]  # a lexer may be wrong about colours, never about the code
         if number < len(self.styled):
             if self.styled[number] == line:
                 return
@@ -192,6 +206,19 @@ def _lexer(language: str) -> Any:
         return None
 
 
+def _guarded(tokens: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """`tokens` up to the first failure: hundreds of lexers by others, and colours are no reason to stop."""
+    try:
+        yield from tokens
+    except Exception:
+        _log.debug("a lexer failed", exc_info=True)
+
+
+def _lex(lexer: Any, text: str) -> Iterator[tuple[str, str]]:
+    for _, kind, value in lexer.get_tokens_unprocessed(text):
+        yield _style(kind), value
+
+
 def _can_follow(lexer: Any) -> bool:
     """True if the lexer's state at a line end is a stack of names."""
     from pygments.lexer import ExtendedRegexLexer, RegexLexer
@@ -202,12 +229,15 @@ def _can_follow(lexer: Any) -> bool:
 def _follow(lexer: Any, text: str, stack: list[str]) -> Iterator[tuple[str, str]]:
     """Lex `text` from the states in `stack`, which are left as they are at its end."""
     rules = cast("dict[str, list[Any]]", lexer._tokens)
-    at = 0
+    at = stuck = 0
     while at < len(text):
         for match_at, action, new_state in rules.get(stack[-1], ()):
             match = match_at(text, at)
             if match is None:
                 continue
+            stuck = stuck + 1 if match.end() == at else 0
+            if stuck > _MAX_STATES:
+                continue  # states that lead to each other without reading anything
             if isinstance(action, FunctionType):
                 for _, kind, value in action(lexer, match):
                     yield _style(kind), value

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
-import pytest
+from collections.abc import Iterator
 
+import pytest
+from pygments.token import Keyword
+
+from app.tui.transcript import highlight
 from app.tui.transcript.highlight import Highlighter, language_of
 
 FAR = float("inf")
@@ -84,3 +88,19 @@ def test_too_much_of_anything_stays_plain() -> None:
 )
 def test_the_language_of_an_info_string(info: str, language: str) -> None:
     assert language_of(info) == language
+
+
+class Wrong:
+    """A lexer that loses text, then fails."""
+
+    def get_tokens_unprocessed(self, text: str) -> Iterator[tuple[int, object, str]]:
+        yield 0, Keyword, "xx\n"
+        yield 3, Keyword, "b\n"
+        raise IndexError("no such state")
+
+
+def test_a_lexer_that_is_wrong_costs_colours_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(highlight, "_lexer", lambda language: Wrong())
+    highlighter = Highlighter("wrong")
+    assert not highlighter.advance(["a", "b", "c"], 3, True, FAR)
+    assert highlighter.styled == [[("a", "code")], [("b", "keyword")]]
