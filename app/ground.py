@@ -1,7 +1,7 @@
 """Asks a terminal for the colour behind its text (OSC 11), before a face has taken its keys.
 
-Only worth the round trip where that ground stays visible: in 16 colours, without colour, and in the
-theme `terminal`.
+Only worth the round trip where that ground stays visible: in 16 colours, without colour, in the theme
+`terminal`, and in faces that print below what is there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,16 @@ import termios
 import time
 import tty
 
-from app.terminal import over_ssh
+from app.terminal import color_depth, in_screen, over_ssh
+from app.theming import DEFAULT, Palette, ThemeError, choose, ground_is_dark, palette
+
+LIGHT = "daylight"
+"""The default where the terminal's ground is light and stays visible."""
+
+_ANSWERING = (
+    *("alacritty", "contour", "foot", "ghostty", "iterm", "kitty", "konsole", "mintty", "rio"),
+    *("rxvt", "st", "tmux", "vte", "wezterm", "xterm"),
+)
 
 _QUERY = b"\x1b]11;?\x07\x1b[c"
 """The second question is one that every terminal answers, so silence to the first one is noticed."""
@@ -26,7 +35,8 @@ def ask_ground() -> str | None:
 
     Keys pressed meanwhile are lost, so ask before the first prompt.
     """
-    if os.environ.get("TERM", "dumb") in ("", "dumb", "linux", "unknown"):
+    names = os.environ.get("TERM", "").lower().split("-")
+    if in_screen() or not any(name.startswith(_ANSWERING) for name in names):
         return None
     try:
         device = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
@@ -46,6 +56,16 @@ def ask_ground() -> str | None:
         return None
     finally:
         os.close(device)
+
+
+def palette_on_ground(name: str | None) -> tuple[Palette, ThemeError | None]:
+    """The palette of a face that leaves the terminal's own ground as it is, and why it is not that theme.
+
+    Without a name, the default that suits the ground.
+    """
+    is_dark = ground_is_dark(None if os.environ.get("COLORFGBG") else ask_ground())
+    theme, problem = choose(name or (DEFAULT if is_dark else LIGHT))
+    return palette(theme, color_depth(), dark_ground=is_dark), problem
 
 
 def _read(device: int, until: float) -> str | None:

@@ -6,14 +6,17 @@ takes are not certain (resized, taller than the screen, doubtful widths), it sta
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import shutil
 import unicodedata
-from typing import IO
+from functools import cache
+from typing import IO, TYPE_CHECKING
 
-from app.terminal import color_system, sanitize
+from app.terminal import sanitize
+
+if TYPE_CHECKING:
+    from app.repl.ink import Ink
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _LIST_ITEM = re.compile(r" {0,3}([-*+]|\d{1,9}[.)])\s")
@@ -103,16 +106,27 @@ def closed_block(source: str) -> int | None:
 
 def render_block(block: str, width: int) -> str:
     """One Markdown block as styled terminal text, without surrounding empty lines."""
-    from rich.console import Console
-    from rich.markdown import Markdown
+    from app.tui.transcript.markdown import MarkdownText
 
-    target = io.StringIO()
-    console = Console(
-        file=target, force_terminal=True, width=width, color_system=color_system(), legacy_windows=False
-    )
-    # Links show their address: a hidden one could lead elsewhere than its text says.
-    console.print(Markdown(block.replace("\t", _TAB), hyperlinks=False))
-    return target.getvalue().strip("\n")
+    ink = _ink()
+    text = MarkdownText(block, finished=True)
+    # The cell at the right is for the mark of a broken line of code.
+    text.layout(max(1, width - 1), ink.mode)
+    while text.settle(1.0):
+        text.layout(max(1, width - 1), ink.mode)
+    return "\n".join(ink.body(row, width - 1) for row in text.rows).strip("\n")
+
+
+@cache
+def _ink() -> Ink:
+    from app.config import resolve
+    from app.glyphs import choose
+    from app.ground import palette_on_ground
+    from app.repl.ink import Ink
+
+    settings = resolve({})
+    palette, _ = palette_on_ground(settings.get("theme"))
+    return Ink(palette, choose(bool(settings.get("ascii"))))
 
 
 def _fence_end(lines: list[str], fence: str) -> int | None:

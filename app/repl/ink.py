@@ -6,6 +6,7 @@ The page's own ground and text stay the terminal's: only what differs from plain
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import cast
 
 from app.glyphs import Glyphs
@@ -82,14 +83,19 @@ class Ink:
         return found
 
     def _sgr(self, style: str) -> str:
+        words = style.split()
+        on_ground = self.palette.tones and "on" in words
+        if on_ground and not any(_is_color(word, before) for before, word in pairwise(["", *words])):
+            words.insert(0, "$text")
         numbers: list[str] = []
         is_ground = False
-        for word in style.split():
+        for word in words:
             if word == "on":
                 is_ground = True
             elif word.startswith("$"):
                 tone = cast(Tone, word[1:])
-                if tone in TONES:
+                # On a ground of ours the terminal's own text need not be readable.
+                if tone in TONES and (tone != "text" or on_ground):
                     numbers += self._tone(tone, is_ground)
                 is_ground = False
             elif word in _SGR:
@@ -99,8 +105,6 @@ class Ink:
     def _tone(self, tone: Tone, is_ground: bool) -> list[str]:
         palette = self.palette
         base = 48 if is_ground else 38
-        if not is_ground and tone == "text":
-            return []
         match palette.depth:
             case "truecolor":
                 color = palette.hex(tone)
@@ -118,3 +122,8 @@ class Ink:
         if number is None or number == REVERSE:
             return words
         return [*words, str(30 + number if number < 8 else 82 + number)]
+
+
+def _is_color(word: str, before: str) -> bool:
+    """Whether a word of a style colours the text itself."""
+    return word.startswith("$") and before != "on"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.markdown_stream import MarkdownStream, closed_block
+from app.markdown_stream import MarkdownStream, closed_block, render_block
 
 SIZE = os.terminal_size((40, 30))
 
@@ -170,3 +170,9 @@ def test_a_resized_screen_leaves_the_block_alone(monkeypatch: pytest.MonkeyPatch
 )
 def test_a_block_closes_when_it_cannot_grow(source: str, end: int | None) -> None:
     assert closed_block(source) == end
+
+
+@pytest.mark.parametrize("text", ["keep 3<x and y>1 ok", "List<Item>", "<name>value</name>", "<!-- note -->"])
+def test_text_that_looks_like_html_stays(text: str) -> None:
+    assert shown(text, []) == text
+    assert render_block(text, 40).strip() == text
