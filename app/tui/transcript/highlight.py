@@ -24,6 +24,8 @@ _LINES_AT_ONCE = 60
 _WHOLE_AT_ONCE = 2_000
 """Characters of a closed block that are lexed without asking for time."""
 _MAX_STATES = 100
+_COMMENT_LINES = 40
+"""Lines of a comment that are lexed again when it ends while the block is open."""
 _MAX_LINE = 4_000
 _MAX_CODE = 400_000
 
@@ -69,9 +71,9 @@ class Highlighter:
         """Lines whose styles are known, from the first."""
         self._lexer = _lexer(language)
         self._changed: tuple[int, int] | None = None
-        self._stack = ["root"]
+        self._stacks: list[tuple[str, ...]] = [("root",)]
+        """The lexer's states at the start of each line it followed, and after the last."""
         self._followed = 0
-        """Lines that the stack of states has seen."""
         self._exact = -1
         """How many lines the block had when it was lexed as a whole."""
         self._whole: Iterator[Line] | None = None
@@ -100,10 +102,14 @@ class Highlighter:
         if max(map(len, lines[start:end])) > _MAX_LINE:
             self._lexer = None
             return
+        start = _comment_start(lines, start, end)
+        stack = list(self._stacks[start])
+        del self._stacks[start + 1 :]
         text = "\n".join(lines[start:end]) + "\n"
-        found = list(_lines(_guarded(_follow(self._lexer, text, self._stack))))
+        found = list(_lines(_guarded(_follow(self._lexer, text, stack, self._stacks))))
         for number in range(start, end):
             self._set(number, found[number - start] if number - start < len(found) else [], lines[number])
+        self._stacks += [tuple(stack)] * (end + 1 - len(self._stacks))
         self._followed = end
 
     def close(self, lines: list[str]) -> None:
@@ -226,11 +232,33 @@ def _can_follow(lexer: Any) -> bool:
     return isinstance(lexer, RegexLexer) and not isinstance(lexer, ExtendedRegexLexer)
 
 
-def _follow(lexer: Any, text: str, stack: list[str]) -> Iterator[tuple[str, str]]:
-    """Lex `text` from the states in `stack`, which are left as they are at its end."""
+def _comment_start(lines: list[str], start: int, end: int) -> int:
+    """The line to lex from: where a comment starts that ends in the new lines, else the first new line.
+
+    Most lexers match a comment over lines by one pattern, which needs all of it.
+    """
+    for closing, opening in (("*/", "/*"), ("-->", "<!--")):
+        if any(closing in line for line in lines[start:end]):
+            for number in range(start - 1, max(-1, start - _COMMENT_LINES), -1):
+                if closing in lines[number]:
+                    break
+                if opening in lines[number]:
+                    return number
+    return start
+
+
+def _follow(
+    lexer: Any, text: str, stack: list[str], stacks: list[tuple[str, ...]]
+) -> Iterator[tuple[str, str]]:
+    """Lex `text` from the states in `stack`, which are left as they are at its end.
+
+    The states after each line that a token ends are added to `stacks`.
+    """
     rules = cast("dict[str, list[Any]]", lexer._tokens)
-    at = stuck = 0
+    first = len(stacks)
+    at = stuck = line = 0
     while at < len(text):
+        before = at
         for match_at, action, new_state in rules.get(stack[-1], ()):
             match = match_at(text, at)
             if match is None:
@@ -252,6 +280,8 @@ def _follow(lexer: Any, text: str, stack: list[str]) -> Iterator[tuple[str, str]
                 stack[:] = ["root"]
             yield "code", text[at]
             at += 1
+        line += text.count("\n", before, at)
+        stacks += [tuple(stack)] * (first + line - len(stacks))
 
 
 def _enter(stack: list[str], state: Any) -> None:

@@ -104,3 +104,15 @@ def test_a_lexer_that_is_wrong_costs_colours_only(monkeypatch: pytest.MonkeyPatc
     highlighter = Highlighter("wrong")
     assert not highlighter.advance(["a", "b", "c"], 3, True, FAR)
     assert highlighter.styled == [[("a", "code")], [("b", "keyword")]]
+
+
+@pytest.mark.parametrize("language", ["c", "javascript", "css", "java", "go"])
+def test_a_comment_over_lines_is_one_as_soon_as_it_ends(language: str) -> None:
+    lines = ["a { b }", "/* one", "   let two = 3;", "   end */", "a { b }", ""]
+    highlighter = Highlighter(language)
+    for count in range(1, len(lines)):
+        highlighter.follow(lines[:count], count)
+    assert [line[0][1] for line in highlighter.styled[1:4]] == ["comment:i"] * 3
+    exact = Highlighter(language)
+    exact.advance(lines, len(lines), True, FAR)
+    assert highlighter.styled[:5] == exact.styled[:5]
