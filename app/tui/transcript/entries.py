@@ -11,39 +11,17 @@ from typing import ClassVar, NamedTuple
 
 from rich.cells import cell_len
 
-from app.terminal import sanitize
+from app.tui.transcript.chrome import GAP, GROUP_GAP, line, one_line
 from app.tui.transcript.entry import LIVE_EDGE, PLAIN, Dress, Entry, Kind, Section, Sheet, with_body
 from app.tui.transcript.literal import LiteralText
 from app.tui.transcript.markdown import MarkdownText
 from app.tui.transcript.pictures import Drawing
 from app.tui.transcript.rows import Body, Row, Run
-from app.tui.widgets.cells import MAX_LINE_CHARS, cut, plain
+from app.tui.widgets.cells import cut, plain
 
 TIME_ROOM = 10
 """Cells that a turn of yours leaves free at the right."""
-GAP, GROUP_GAP = "  ", "   "
 _FACTS_SHARE = 0.6
-
-
-def one_line(text: str) -> str:
-    """`text` as one line that may be shown; blanks stay."""
-    return sanitize(text[:MAX_LINE_CHARS]).replace("\n", " ").replace("\t", " ")
-
-
-def line(left: Sequence[Run], right: Sequence[Run], sheet: Sheet) -> Row:
-    """One row: `left`, and `right` ending at the measure; `left` is cut where both do not fit."""
-    size = sum([cell_len(run.text) for run in right])
-    room = sheet.measure - (size + 2 if size else 0)
-    runs: list[Run] = []
-    for run in left:
-        text = cut(run.text, room, sheet.glyphs.cut_right)
-        room -= cell_len(text)
-        runs.append(run._replace(text=text))
-        if text != run.text:
-            break
-    if size:
-        runs += [Run(" " * (room + 2)), *right]
-    return Row(tuple([run for run in runs if run.text]))
 
 
 class UserTurn(Entry):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
+from app.tui.transcript.chrome import GAP, line
 from app.tui.transcript.diff import DiffBody
-from app.tui.transcript.entries import GAP, line
 from app.tui.transcript.entry import PLAIN, Dress, Entry, Kind, Section, Sheet, with_body
 from app.tui.transcript.literal import LiteralText
 from app.tui.transcript.rows import Body, Run
