@@ -14,7 +14,19 @@ if TYPE_CHECKING:
     from app.sessions.manager import SessionManager
 
 FaceKind = Literal["repl", "tui"]
-Screen = Literal["chats", "search", "model", "params", "tools", "theme", "help", "keys", "logs"]
+Screen = Literal[
+    "chats",
+    "search",
+    "model",
+    "params",
+    "tools",
+    "theme",
+    "help",
+    "keys",
+    "logs",
+    "settings",
+    "tokens",
+]
 Rows = Sequence[tuple[str, ...]]
 
 

@@ -67,6 +67,14 @@ async def _logs(face: Face, rest: str) -> None:
     await show(face, str(file), "\n".join(lines))
 
 
+async def _settings(face: Face, rest: str) -> None:
+    await face.screen("settings")
+
+
+async def _tokens(face: Face, rest: str) -> None:
+    await face.screen("tokens")
+
+
 async def _quit(face: Face, rest: str) -> None:
     face.quit()
 
@@ -75,6 +83,14 @@ COMMANDS = (
     Command("help", "/help [COMMAND]", "what there is", _help, ("?",), "?"),
     Command("theme", "/theme [NAME]", "choose the colours", _theme),
     Command("keys", "/keys", "the keys and what they do", _keys),
+    Command("settings", "/settings", "all settings; edits go into the file", _settings, faces=("tui",)),
+    Command(
+        "tokens",
+        "/tokens",
+        "how sure the last reply was of each token, and what else it could have said",
+        _tokens,
+        faces=("tui",),
+    ),
     Command("logs", "/logs", "the end of the engine's log", _logs),
     Command("quit", "/quit", "leave", _quit, ("exit", "q"), "ctrl+d"),
 )

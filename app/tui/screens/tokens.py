@@ -14,6 +14,8 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from app.sessions.items import Message as TextMessage
+from app.sessions.manager import SessionManager
 from app.terminal import sanitize
 from app.tui.screens.dialog import Dialog, Hint, spread
 from app.tui.shell import Shell
@@ -26,6 +28,7 @@ _MOST_ALTERNATIVES = 20
 _METER_CELLS = 20
 _WHEEL_ROWS = 3
 _MOST_TOKEN_CHARS = 200
+_MOST_ITEMS = 200
 _FLOW_HINTS: Sequence[Hint] = (
     ("arrows", "walk"),
     ("n", "next doubt"),
@@ -366,3 +369,11 @@ _NO_TOKENS = (
         indent=0,
     ),
 )
+
+
+async def last_tokens(manager: SessionManager, session_id: str) -> tuple[str, list[Token]]:
+    """The newest reply of a chat that has recorded tokens: its item's id and they; none where none has."""
+    for item in await manager.list_items(session_id, limit=_MOST_ITEMS, order="desc"):
+        if isinstance(item, TextMessage) and item.role == "assistant" and item.tokens:
+            return item.id, tokens_of(item.tokens)
+    return "", []

@@ -10,16 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from app.sessions.manager import SessionManager
 from app.tui.screens.tokens import (
     Token,
     TokenChoice,
     TokenView,
     flow,
+    last_tokens,
     percent,
     span_of,
     tokens_of,
     visible,
 )
+from backend.scripted import ScriptedEngine
 from tests.tui import snapshots
 from tests.tui.screens.harness import Harness
 
@@ -147,3 +150,25 @@ def test_rows_hold_every_token_in_order_and_within_the_width(pieces: list[str], 
     for number, token in enumerate(tokens):
         joined = "".join(text for row in rows for at, text in row if at == number)
         assert joined == visible(token.text, token.id)
+
+
+async def test_the_newest_reply_with_tokens_is_found_in_a_chat() -> None:
+    token = {"id": 3, "text": "Yes", "logprob": -0.1, "top": [[3, "Yes", -0.1]]}
+    items = [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Is it?"}]},
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "Yes"}],
+            "tokens": [token],
+        },
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Sure?"}]},
+    ]
+    async with SessionManager(engine=ScriptedEngine(), store=None) as manager:
+        session = await manager.create(initial_items=items)
+        item_id, tokens = await last_tokens(manager, session.id)
+        assert [token.text for token in tokens] == ["Yes"]
+        path = await manager.list_items(session.id)
+        assert item_id == path[1].id
+        empty = await manager.create()
+        assert await last_tokens(manager, empty.id) == ("", [])
