@@ -13,7 +13,7 @@ from pathlib import Path
 
 from app.demo.cast import Cast
 from app.demo.inside import FILE_VARIABLE, PLAYED_VARIABLE
-from app.demo.player import Player
+from app.demo.player import PATIENCE_S, Player
 from app.demo.script import Demo, read_demo
 from app.demo.terminal_stage import TerminalStage
 from app.demo.world import world
@@ -30,6 +30,7 @@ def run(
     svg: Path | None = None,
     cast: Path | None = None,
     speed: float = 1.0,
+    patience_s: float = PATIENCE_S,
 ) -> int:
     """Play the demos one after the other; returns the exit code. Raises Failure for the first that fails.
 
@@ -45,25 +46,28 @@ def run(
         raise usage("A demo plays on a terminal.", "--test checks it without one, --svg DIR draws it.")
     for file, demo in zip(files, demos, strict=True):
         began = time.monotonic()
-        drawn = asyncio.run(_play(file, demo, speed if live else None, svg))
+        drawn = asyncio.run(_play(file, demo, speed if live else None, svg, patience_s))
         if not live:
             pictures = f", {len(drawn)} pictures" if drawn else ""
             print(sanitize(f"{demo.title}: played in {time.monotonic() - began:.1f} s{pictures}"), flush=True)
     return ExitCode.ANSWERED
 
 
-async def _play(file: Path, demo: Demo, speed: float | None, svg: Path | None) -> list[Path]:
+async def _play(
+    file: Path, demo: Demo, speed: float | None, svg: Path | None, patience_s: float
+) -> list[Path]:
     """Play on the face that the demo is for; on this very terminal where there is a speed."""
-    live = speed is not None
     if demo.face != "tui":
-        return await _play_in_terminal(file, demo, speed, svg)
+        return await _play_in_terminal(file, demo, speed, svg, patience_s)
     from app.demo.tui_stage import play
 
     with world(demo) as made:
-        return await play(made, speed=speed, pictures=svg, on_terminal=live)
+        return await play(made, speed=speed, pictures=svg, patience_s=patience_s)
 
 
-async def _play_in_terminal(file: Path, demo: Demo, speed: float | None, svg: Path | None) -> list[Path]:
+async def _play_in_terminal(
+    file: Path, demo: Demo, speed: float | None, svg: Path | None, patience_s: float
+) -> list[Path]:
     live = speed is not None
     with tempfile.TemporaryDirectory(prefix="fireside-demo-") as made:
         folder = Path(made)
@@ -73,7 +77,7 @@ async def _play_in_terminal(file: Path, demo: Demo, speed: float | None, svg: Pa
         async with TerminalStage(
             argv, (columns, rows), environ=environ, cwd=str(folder / "home"), heard=heard
         ) as stage:
-            player = Player(demo, stage, speed, svg)
+            player = Player(demo, stage, speed, svg, patience_s)
             await player.play()
     return player.drawn
 

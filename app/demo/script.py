@@ -82,6 +82,8 @@ class Demo(_Part):
     model: str | None = None
     model_name: str | None = None
     """The name that is shown for the model."""
+    context: Annotated[int, Field(ge=512)] = 8192
+    """Tokens that the model holds at once."""
     chat_template: str | None = None
     tool_format: str | None = None
     tools: tuple[str, ...] = ()

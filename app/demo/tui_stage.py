@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from app.demo.player import Player
+from app.demo.player import PATIENCE_S, Player
 from app.demo.world import World
 from app.exits import ExitCode, Failure
 from app.glyphs import choose
@@ -56,13 +56,17 @@ class TuiStage:
 
 
 async def play(
-    world: World, *, speed: float | None = None, pictures: Path | None = None, on_terminal: bool = False
+    world: World,
+    *,
+    speed: float | None = None,
+    pictures: Path | None = None,
+    patience_s: float = PATIENCE_S,
 ) -> list[Path]:
     """Play a demo's steps on the app; the pictures that were drawn. Raises Failure.
 
-    On a terminal the app has that terminal's size and stays until the last step is done.
+    With a `speed` it plays on this very terminal, in that terminal's size; else on none.
     """
-    demo = world.demo
+    demo, on_terminal = world.demo, speed is not None
     depth = color_depth() if on_terminal else "truecolor"
     app = FiresideApp(
         world.start,
@@ -78,7 +82,7 @@ async def play(
 
     async def perform(pilot: Any) -> None:
         nonlocal problem
-        player = Player(demo, TuiStage(app, pilot), speed, pictures)
+        player = Player(demo, TuiStage(app, pilot), speed, pictures, patience_s)
         try:
             await player.play()
         except Failure as err:

@@ -143,6 +143,8 @@ def _values(demo: Demo) -> dict[str, Value]:
         "system": demo.system,
         "load.chat_template": demo.template,
         "load.tool_call_format": demo.tool_format,
+        # What is shown of it would else be what this machine's memory allows.
+        "load.max_seq": demo.context,
     }
     return {key: Value(value, ORIGIN) for key, value in given.items() if value is not None}
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from app import clock
 from app.repl.page import Page, ToolRow
 from app.sessions.events import (
     TERMINAL_TYPES,
@@ -45,7 +45,6 @@ from app.sessions.items import (
     Message,
     Reasoning,
     TerminalCommand,
-    text_of,
 )
 from app.tui.widgets.question import Question
 
@@ -139,7 +138,7 @@ class Narrator:
         if self.busy:
             return
         self.busy, self._named = True, False
-        self._began = time.monotonic()
+        self._began = clock.seconds()
         self._speeds.clear()
         self._streamed.clear()
         self._answered = None
@@ -163,14 +162,14 @@ class Narrator:
     def _think(self, event: ReasoningTextDeltaEvent) -> None:
         self._head()
         if self._thought_at is None:
-            self._thought_at = time.monotonic()
+            self._thought_at = clock.seconds()
         self._streamed.add(f"{event.message_id} thought")
         if not event.held:
             self.page.think(event.delta)
 
     def _end_thought(self) -> None:
         if self._thought_at is not None:
-            self.page.end_thought(time.monotonic() - self._thought_at)
+            self.page.end_thought(clock.seconds() - self._thought_at)
             self._thought_at = None
 
     def _end(self, response: Response) -> None:
@@ -179,7 +178,7 @@ class Narrator:
         self.page.state("")
         self._calls.clear()
         self.busy = False
-        seconds = time.monotonic() - self._began
+        seconds = clock.seconds() - self._began
         match response.status:
             case "failed":
                 self._tell_failure(response.error or {})
@@ -239,14 +238,14 @@ class Narrator:
             case FunctionCall(status="in_progress" | "action_required"):
                 self._end_thought()
                 self._head()
-                self._calls.setdefault(item.call_id, (item, time.monotonic()))
+                self._calls.setdefault(item.call_id, (item, clock.seconds()))
                 self.page.state(f"{item.name} {target_of(item)}".strip())
             case FunctionCall():
-                self._calls[item.call_id] = (item, self._calls.get(item.call_id, (item, time.monotonic()))[1])
+                self._calls[item.call_id] = (item, self._calls.get(item.call_id, (item, clock.seconds()))[1])
             case FunctionCallOutput():
                 self.page.state("")
                 call, since = self._calls.get(item.call_id, (None, None))
-                self.page.tool(tool_row(call, item, None if since is None else time.monotonic() - since))
+                self.page.tool(tool_row(call, item, None if since is None else clock.seconds() - since))
                 self.denied += bool(item.denied)
             case TerminalCommand() | Message():
                 pass
@@ -403,13 +402,15 @@ def tool_row(call: FunctionCall | None, output: FunctionCallOutput, seconds: flo
 
 
 def shown_text(content: Sequence[Mapping[str, Any]]) -> str:
-    """A message as it was written; what is attached stands in brackets."""
-    names = [
-        f"[{block.get('filename') or str(block['type']).removeprefix('input_')}]"
-        for block in content
-        if "file_id" in block
-    ]
-    return " ".join([text_of(content), *names]).strip()
+    """A message as it was written: folded parts by their words, what is attached in brackets."""
+    words: list[str] = []
+    names: list[str] = []
+    for block in content:
+        if "file_id" in block:
+            names.append(f"[{block.get('filename') or str(block['type']).removeprefix('input_')}]")
+        else:
+            words.append(str(block.get("label") or block.get("text") or ""))
+    return " ".join(["".join(words), *names]).strip()
 
 
 def _compacted(note: Compaction) -> str:
