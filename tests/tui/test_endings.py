@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.guarded import Guarded, Program, Shell, alive, children, terminate
+from tests.app.process import COMMAND
 
 pytestmark = [
     pytest.mark.model,
@@ -18,14 +19,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc"),
 ]
 
-START = """
-import sys
-from app.config import resolve
-from app.tui.run import run
-from app.tui.start import Start
-sys.exit(run(Start(resolve({}))))
-"""
-FIRESIDE = Program((sys.executable, "-c", "; ".join(START.split("\n")[1:-1])), "? help", {"quit": "\x11"})
+FIRESIDE = Program((*COMMAND, "tui"), "? help", {"quit": "\x11"})
 
 
 @pytest.fixture
