@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from time import perf_counter
 from typing import ClassVar, Literal, NamedTuple
 
 from app.terminal import sanitize
 from app.tui.transcript.entry import PLAIN, Entry, Kind, Section, Sheet, with_body
+from app.tui.transcript.highlight import Highlighter, Line
 from app.tui.transcript.rows import COLOUR, CodeBlock, Ground, Mode, Row, Run
 from app.tui.transcript.wrap import breaks, run_starts, slice_runs
 
@@ -21,6 +23,8 @@ CONTEXT = 2
 _LONGEST_COMPARED = 400
 """Characters of a line that are compared word by word."""
 
+_FILE = re.compile(r"^(?:\+\+\+|---) [^\n]*\.(\w{1,12})[ \t]*$", re.MULTILINE)
+"""A file's name in the head of a diff; its ending names the language."""
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _WORDS = re.compile(r"\w+|\s+|.")
 _PIECES = re.compile(r"\t|[^\t]+")
@@ -50,6 +54,10 @@ class DiffBody:
         self._lines: list[DiffLine] | None = None
         self._rows: list[Row] = []
         self._laid: tuple[int, Mode] | None = None
+        self._highlighter: Highlighter | None = None
+        self._colours: dict[int, Line] = {}
+        """Pieces of unchanged lines with their styles, by index."""
+        self._settled = False
 
     @property
     def source(self) -> str:
@@ -93,9 +101,21 @@ class DiffBody:
         self._rows[:] = [
             row
             for at, line in enumerate(self.lines)
-            for row in _rows(line, changed.get(at, ()), digits, max(digits + 4, width), mode, rule)
+            for row in _rows(line, self._pieces(at, changed, mode), digits, max(digits + 4, width), rule)
         ]
         return 0
+
+    def _pieces(self, at: int, changed: Mapping[int, Sequence[tuple[int, int]]], mode: Mode) -> Line:
+        """The text of a line with its styles: code in its colours, or changed words in theirs."""
+        line = self.lines[at]
+        if (pieces := self._colours.get(at)) is not None and not mode.plain:
+            return pieces
+        style = f"{_ROLES[line.sign]}:{'bu' if mode.plain else 'b'}" if line.sign in _ROLES else "text"
+        edges = [0, *[edge for span in changed.get(at, ()) for edge in span], len(line.text)]
+        return [
+            (line.text[start:end], style if index % 2 else "text")
+            for index, (start, end) in enumerate(pairwise(edges))
+        ]
 
     def estimate(self, width: int) -> int:
         return 1 + self._source.count("\n")
@@ -105,6 +125,21 @@ class DiffBody:
         self._laid = None
 
     def settle(self, budget: float) -> bool:
+        if self._settled or (self._laid and self._laid[1].plain):
+            return False
+        # lines of the new file, as far as they are here; what changed keeps to two colours
+        places = [at for at, line in enumerate(self.lines) if line.sign in " +"]
+        texts = [self.lines[at].text for at in places]
+        if self._highlighter is None:
+            found = _FILE.search(self._source)
+            self._highlighter = Highlighter(found[1].lower() if found else "")
+        if self._highlighter.advance(texts, len(texts), True, perf_counter() + budget):
+            return True
+        self._settled = True
+        styled = zip(places, self._highlighter.styled, strict=False)
+        self._colours = {at: pieces for at, pieces in styled if self.lines[at].sign == " "}
+        if self._colours:
+            self._laid = None
         return False
 
     def block_at(self, offset: int) -> tuple[int, int]:
@@ -228,21 +263,16 @@ def _starts(words: Sequence[str]) -> list[int]:
     return starts
 
 
-def _rows(
-    line: DiffLine, changed: Sequence[tuple[int, int]], digits: int, width: int, mode: Mode, rule: str
-) -> Iterator[Row]:
+def _rows(line: DiffLine, pieces: Line, digits: int, width: int, rule: str) -> Iterator[Row]:
     if line.sign == "~" and not line.text:
         yield Row((Run(rule * width, "faint"),), line.offset)
         return
     number = str(line.number) if line.number else ""
     sign = line.sign if line.sign in "+-" else " "
-    head = [
-        Run(f"{number:>{digits}} ", "muted"),
-        Run(f"{sign} ", f"{_ROLES[sign]}:b" if sign != " " else "text"),
-    ]
+    look = f"{_ROLES[sign]}:b" if sign != " " else "text"
+    head = [Run(f"{number:>{digits}} ", "muted"), Run(f"{sign} ", look)]
     ground = _GROUNDS.get(sign, "page")
-    words = f"{_ROLES[sign]}:{'bu' if mode.plain else 'b'}" if sign != " " else "text"
-    runs = list(_styled(line, changed, words))
+    runs = list(_runs(line.offset, pieces))
     starts = run_starts(runs)
     places = breaks("".join([run.text for run in runs]), width - digits - 3, at_blanks=False)
     offset = line.offset
@@ -253,16 +283,15 @@ def _rows(
         yield Row((*before, *row), offset, ground, wraps=place + 1 < len(places))
 
 
-def _styled(line: DiffLine, changed: Sequence[tuple[int, int]], style: str) -> Iterator[Run]:
-    """The text of a line in runs: changed words in `style`; tabs become blanks, controls go."""
-    edges = [0, *[edge for span in changed for edge in span], len(line.text)]
-    for index, (start, end) in enumerate(pairwise(edges)):
-        look = style if index % 2 else "text"
-        for piece in _PIECES.finditer(line.text, start, end):
-            offset = line.offset + piece.start()
-            if piece[0] == "\t":
-                yield Run("    ", look)
-            elif (text := sanitize(piece[0])) == piece[0]:
-                yield Run(text, look, offset)
+def _runs(offset: int, pieces: Line) -> Iterator[Run]:
+    """Pieces as runs: tabs become blanks, controls go."""
+    for piece, style in pieces:
+        for found in _PIECES.finditer(piece):
+            text = found[0]
+            if text == "\t":
+                yield Run("    ", style)
+            elif (clean := sanitize(text)) == text:
+                yield Run(text, style, offset + found.start())
             else:
-                yield Run(text, look)
+                yield Run(clean, style)
+        offset += len(piece)

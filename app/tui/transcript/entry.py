@@ -216,6 +216,10 @@ class Entry:
             self.body.finish()
         self.touch()
 
+    def settle(self, budget: float) -> bool:
+        """Give code its exact colours for about `budget` seconds; True while more is to be done."""
+        return self.body is not None and self.body.settle(budget)
+
     # What the page asks.
 
     def touch(self) -> None:

@@ -221,9 +221,9 @@ class Frames(Canvas):
         self._settle_due = False
         for entry in list(self._settling):
             del self._settling[entry]
-            if entry not in self.page or entry.body is None or entry.sheet is None:
+            if entry not in self.page or entry.sheet is None:
                 continue
-            more = entry.body.settle(SETTLE_S)
+            more = entry.settle(SETTLE_S)
             self.page.lay(self.page.index(entry))
             if more:
                 self._settle_later(entry)

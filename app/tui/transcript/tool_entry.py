@@ -113,6 +113,9 @@ class ToolCall(Entry):
         if self._diff is not None:
             self._diff.release()
 
+    def settle(self, budget: float) -> bool:
+        return self._diff is not None and self._diff.settle(budget)
+
     def toggle(self) -> None:
         """Folded, open, with all rows where there are more, folded again."""
         cut = any([section.hidden for section in self.sections])

@@ -79,3 +79,26 @@ def test_a_copied_diff_is_the_diff() -> None:
     entry = DiffEntry(DIFF)
     entry.layout(Sheet(60, False, COLOUR, UNICODE))
     assert entry.source == DIFF
+
+
+def test_unchanged_lines_take_the_colours_of_their_language() -> None:
+    body = DiffBody(DIFF)
+    body.layout(60)
+    while body.settle(0.01):
+        pass
+    assert body.layout(60) == 0
+    styles = {run.text.strip(): run.style for run in body.rows[0].runs}
+    assert styles["def"] == "keyword"
+    assert [row.text for row in body.rows] == [row.text for row in laid(DIFF)]
+    assert body.rows[2:4] == laid(DIFF)[2:4]
+    assert not body.settle(0.01)
+    assert body.layout(60) == len(body.rows)
+
+
+def test_a_diff_of_no_known_language_stays_plain() -> None:
+    source = DIFF.replace(".py", ".unheard")
+    body = DiffBody(source)
+    body.layout(60)
+    assert not body.settle(1)
+    body.layout(60)
+    assert body.rows == laid(source)
