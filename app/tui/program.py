@@ -13,7 +13,8 @@ from textual import work
 from app.config import Settings
 from app.glyphs import Glyphs
 from app.theming import Palette
-from app.tui.chat import UNKNOWN, Chat
+from app.tui.chat import Chat
+from app.tui.following import UNKNOWN
 from app.tui.grid import Grid
 from app.tui.model_state import ModelState, short_name
 from app.tui.sending import Block, blocks_of, edited_blocks, file_block, mentions
@@ -204,15 +205,19 @@ class Program(Stage):
     def _new(
         self, manager: SessionManager | None, *, session_id: str | None = None, private: bool = False
     ) -> Chat:
-        return Chat(
+        def told(what: str) -> None:
+            self._chat_changed(chat, what)
+
+        chat = Chat(
             manager,
             self.transcript,
-            self._chat_changed,
+            told,
             session_id=session_id,
             private=private,
             name=self.answerer,
             prepare=self._prepare,
         )
+        return chat
 
     async def _prepare(self, manager: SessionManager, session_id: str) -> None:
         await configure(manager, session_id, self.start, is_new=True)

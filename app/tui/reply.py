@@ -37,6 +37,8 @@ class Reply:
     response_id: str | None = None
     name: NameRow | None = None
     tokens: int = 0
+    prompt_tokens: int = 0
+    """Of the prompt that is being answered; 0 before it is known."""
     prefill: float | None = None
     """Share of the prompt that is read, while it is read."""
     _message_id: str | None = None

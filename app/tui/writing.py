@@ -306,6 +306,8 @@ class Writing(Program):
             return False
         start, end = self.completion.span
         self.completion.show((), (0, 0))
+        if end != self.draft.caret:
+            return False
         self._done_for = self.draft.text[:start] + offer.text
         self.draft.replace_range(start, end, offer.text)
         return True
@@ -328,6 +330,11 @@ class Writing(Program):
 
     def _enter_on_list(self) -> None:
         """Enter takes the offer; a command that is whole runs at once."""
+        if self.completion.span[1] != self.draft.caret:
+            # Somebody typed faster than was offered: what stands there is what was meant.
+            self.completion.show((), (0, 0))
+            self.draft.action_send()
+            return
         offer, draft = self.completion.chosen, self.draft.text
         is_name = draft.startswith("/") and " " not in draft
         if is_name and offer is not None:

@@ -1,0 +1,68 @@
+"""What is known of a chat beside its page, and the ways out of a turn that failed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from app.tui.transcript.entries import Choice
+from app.tui.widgets.question import Question
+
+BUSY = ("running", "launching")
+
+
+@dataclass
+class Facts:
+    """What is known of a chat beside its page."""
+
+    title: str = ""
+    status: str = "idle"
+    waits: bool = False
+    load: float | None = None
+    prefill: float | None = None
+    speed: float | None = None
+    first_s: float | None = None
+    reused: int | None = None
+    context_tokens: int | None = None
+    context_window: int | None = None
+    approve: str = "ask"
+    model: str | None = None
+    """A model of its own, in place of the loaded one."""
+    unread: bool = False
+    failed: bool = False
+    stopped: bool = False
+    summarising: bool = False
+    questions: list[Question] = field(default_factory=list[Question])
+    waiting: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+
+    @property
+    def running(self) -> bool:
+        """Whether a reply is being made."""
+        return self.status in BUSY
+
+    @property
+    def pace(self) -> str:
+        """How far or how fast what is made goes, in a word for the chats pane."""
+        if self.prefill is not None:
+            return f"{self.prefill * 100:.0f} %"
+        return f"{self.speed:.0f} t/s" if self.speed else "..."
+
+    @property
+    def asking(self) -> int:
+        """Open questions."""
+        return len(self.questions)
+
+
+def choices_for(code: str) -> tuple[Choice, ...]:
+    """The ways out of a failed turn."""
+    again = Choice("r", "try again")
+    model = Choice("m", "choose another model")
+    log = Choice("v", "view the log")
+    match code:
+        case "context_overflow":
+            return (Choice("c", "summarise older turns", "then try again"), Choice("n", "new chat"), model)
+        case (
+            "not_found" | "not_gguf" | "truncated" | "unsupported_arch" | "not_a_chat_model" | "missing_shard"
+        ):
+            return (model, again, log)
+        case _:
+            return (again, model, log)
