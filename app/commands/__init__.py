@@ -51,8 +51,10 @@ def available(face: Face) -> list[Command]:
 
 
 def find(face: Face, name: str) -> Command | None:
-    """The command of a name or alias."""
-    return next((one for one in available(face) if name == one.name or name in one.aliases), None)
+    """The command of a name, else of an alias."""
+    there = available(face)
+    named = next((one for one in there if name == one.name), None)
+    return named or next((one for one in there if name in one.aliases), None)
 
 
 def is_command(line: str) -> bool:
@@ -92,11 +94,13 @@ async def complete(face: Face, line: str) -> Sequence[Completion]:
     """What the line may become: names of commands, then the arguments of one."""
     name, space, rest = line.removeprefix("/").partition(" ")
     if not space:
-        return [
-            Completion(one.name, one.help)
+        found = [
+            one
             for one in available(face)
             if one.name.startswith(name) or any(alias.startswith(name) for alias in one.aliases if name)
         ]
+        # A name that is whole already is what enter runs.
+        return [Completion(one.name, one.help) for one in sorted(found, key=lambda one: one.name != name)]
     command = find(face, name)
     if command is None or command.complete is None:
         return []

@@ -211,3 +211,14 @@ async def test_a_message_that_cannot_be_sent_comes_back(tmp_path: Path) -> None:
         assert run.app.draft.text == "look at @big.txt please"
         assert run.engine.requests == []
         gate.set()
+
+
+async def test_a_command_typed_faster_than_it_is_offered_is_the_one_that_runs() -> None:
+    async with running() as run:
+        run.app.draft.focus()
+        run.app.draft.insert_text("/se")
+        await run.until(lambda: run.app.completion.opened)
+        run.app.draft.insert_text("ttings")
+        await run.pilot.press("enter")
+        await run.until(lambda: type(run.app.screen).__name__ == "SettingsScreen")
+        assert run.app.draft.text == ""
