@@ -10,33 +10,41 @@ import re
 from bisect import bisect_right
 from itertools import pairwise
 
+_JOINER = "\u200d"
 _HOSTILE = re.compile(
-    "\r\n?"
+    "\r\n?|\u200d"
     "|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029"
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
+_JOINED = re.compile("[\u2190-\u2bff\u3030\u303d\ufe0f\U0001f000-\U0001faff]")
+"""What a joiner may stand between: where it joins letters, terminals and width tables disagree."""
 _SPACES = "\x0b\x0c\x85\u2028\u2029"
 
 
 class Cleaner:
     """Cleans one source piece by piece."""
 
-    __slots__ = ("_at", "_held", "_length", "_shift")
+    __slots__ = ("_at", "_before", "_held", "_length", "_shift")
 
     def __init__(self) -> None:
+        self._before = ""
         self._held = ""
         self._length = 0
         self._at = [0]
         self._shift = [0]
 
     def feed(self, text: str, *, last: bool = False) -> str:
-        """The cleaned form of `text`; a trailing carriage return waits for the next piece, or `last`."""
+        """The cleaned form of `text`.
+
+        A carriage return or a joiner at its end waits for the next piece, or for `last`.
+        """
         text = self._held + text
         self._held = ""
-        if text.endswith("\r") and not last:
-            text, self._held = text[:-1], "\r"
+        if text.endswith(("\r", _JOINER)) and not last:
+            text, self._held = text[:-1], text[-1]
         if _HOSTILE.search(text):
             text = self._clean(text)
+        self._before = text[-1:] or self._before
         self._length += len(text)
         return text
 
@@ -61,16 +69,22 @@ class Cleaner:
     def _clean(self, text: str) -> str:
         parts: list[str] = []
         done = 0
+        before = self._before
         length = self._length
         for match in _HOSTILE.finditer(text):
             parts.append(text[done : match.start()])
+            before = parts[-1][-1:] or before
             length += match.start() - done
             done = match.end()
             found = match.group()
-            kept = _replacement(found)
+            if found == _JOINER:
+                kept = found if _JOINED.match(before) and _JOINED.match(text, done) else ""
+            else:
+                kept = _replacement(found)
             if len(kept) < len(found):
                 self._skip_at(length)
             parts.append(kept)
+            before = kept or before
             length += len(kept)
         parts.append(text[done:])
         return "".join(parts)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from app.tui.transcript.clean import Cleaner, clean
 from tests.tui.transcript.markdown_samples import HOSTILE
 
-TEXTS = st.text(st.sampled_from([*HOSTILE, "a", "b", "\r", "\n", "\t", "漢"]), max_size=40)
+TEXTS = st.text(st.sampled_from([*HOSTILE, "a", "b", "\r", "\n", "\t", "漢", "👩", "\u200d"]), max_size=40)
 
 
 @settings(max_examples=300, deadline=None)
@@ -32,6 +32,18 @@ def test_line_ends_and_what_terminals_must_not_get() -> None:
     assert clean("x\0y\ud800z") == "x\ufffdy\ufffdz"
     assert clean("a\u202eb\u2066c\u200fd") == "abcd"
     assert clean("tab\tstays, so do 👩‍👩‍👧 and e\u0301") == "tab\tstays, so do 👩‍👩‍👧 and e\u0301"
+
+
+def test_a_joiner_joins_emoji_only() -> None:
+    assert clean("👩\u200d🚀 ❤️\u200d🔥 👩🏽\u200d💻") == "👩\u200d🚀 ❤️\u200d🔥 👩🏽\u200d💻"
+    assert clean("a\u200db 漢\u200d字 👩\u200d\u200d👩 \u200d👩 👩\u200d") == "ab 漢字 👩\u200d👩 👩 👩"
+    cleaner = Cleaner()
+    assert [cleaner.feed("x👩\u200d"), cleaner.feed("👧"), cleaner.feed("a\u200d")] == [
+        "x👩",
+        "\u200d👧",
+        "a",
+    ]
+    assert [cleaner.feed("👧"), cleaner.source_offset(5)] == ["👧", 6]
 
 
 def test_a_carriage_return_waits_for_its_newline() -> None:
