@@ -15,7 +15,7 @@ from app.exits import usage
 
 FOLDER = Path(__file__).parent / "help"
 SCHEMA_FILE = FOLDER / "output.schema.json"
-NAMES = ("keys", "tools", "config", "pipes", "json", "api", "demos", "gpu")
+NAMES = ("keys", "tools", "config", "themes", "pipes", "json", "api", "demos", "gpu")
 """The topics in the order in which they are listed."""
 _MARK = re.compile(r"^<!-- (\w+) -->$", re.MULTILINE)
 _LONGEST = 40

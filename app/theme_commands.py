@@ -76,13 +76,12 @@ def _readable() -> list[str]:
 
 def _described(name: str, current: str) -> dict[str, Any]:
     theme, problem = theming.choose(name)
-    own = (theming.user_folder() / f"{name}.toml").is_file()
     ground = "broken" if problem else "dark" if theme.dark else "light"
     return {
         "name": name,
         "title": "" if problem else theme.title,
         "ground": "yours" if theme.colors is None and not problem else ground,
-        "own": own,
+        "file": str(theming.file_of(name)),
         "current": name == current,
         "problem": str(problem) if problem else None,
     }

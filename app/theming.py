@@ -193,8 +193,13 @@ def read(name: str) -> Theme:
         close = difflib.get_close_matches(name, names(), 1)
         remedy = f"Did you mean {close[0]}?" if close else f"There are {', '.join(names())}."
         raise ThemeError(f"There is no theme {sanitize(name)!r}. {remedy}")
-    file = user_folder() / f"{name}.toml"
-    return _parse(file) if file.is_file() else _parse(_shipped(name))
+    return _parse(file_of(name))
+
+
+def file_of(name: str) -> Path:
+    """The file of a theme that `names` lists: your own before a shipped one."""
+    own = user_folder() / f"{name}.toml"
+    return own if own.is_file() else _shipped(name)
 
 
 def choose(name: str) -> tuple[Theme, ThemeError | None]:

@@ -33,6 +33,8 @@ def test_the_list_as_json(broken: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert [row["name"] for row in rows] == [*SHIPPED, "mine"]
     assert [row["name"] for row in rows if row["current"]] == ["hearth"]
     assert [row["name"] for row in rows if row["problem"]] == ["mine"]
+    assert all(Path(row["file"]).name == f"{row['name']}.toml" for row in rows)
+    assert rows[-1]["file"] == str(broken)
 
 
 def test_the_preview_of_all_leaves_broken_ones_out(broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
