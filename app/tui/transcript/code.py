@@ -181,7 +181,7 @@ def _runs(line: Line, offset: int, page: Page) -> list[Run]:
         for index, part in enumerate(text.split("\t")):
             if index:
                 blanks = _TAB - column % _TAB
-                runs.append(Run(" " * blanks, style, page.cleaner.source_offset(offset)))
+                runs.append(Run(" " * blanks, style, page.cleaner.source_offset(offset), None, 1))
                 column += blanks
                 offset += 1
             if part:
