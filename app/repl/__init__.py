@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from app.glyphs import Glyphs
     from app.repl.face import ReplFace
     from app.repl.ink import Ink
+    from app.repl.loop import Loop
+    from app.repl.prompter import Prompter
     from app.tui.start import Start
 
 SHOWN_ID_CHARS = 12
@@ -38,24 +40,42 @@ def _has_rows() -> bool:
 
 
 async def _styled(start: Start) -> int:
-    from app.repl.face import ReplFace
     from app.repl.lines import LineCompleter, SharedHistory
-    from app.repl.loop import Loop
-    from app.repl.page import StyledPage
     from app.repl.prompter import Prompter
     from app.tui.widgets.history import History, history_file
 
     ink, problem = _ink(start)
     faces: list[ReplFace] = []
+
+    def keeps() -> bool:
+        return not (faces[0].is_private if faces else start.private)
+
     console = Prompter(
         prepare(sys.stdout),
         ink,
-        SharedHistory(History(history_file()), lambda: not faces[0].is_private),
-        LineCompleter(lambda: faces[0] if faces[0].is_open else None, lambda: faces[0].folder),
+        SharedHistory(History(history_file()), keeps),
+        LineCompleter(lambda: faces[0] if faces and faces[0].is_open else None),
     )
+    with console:
+        # The prompt is there before the rest of the program: that takes as long again to import.
+        await console.begin()
+        loop = await asyncio.to_thread(_loop, start, console, ink)
+        faces.append(loop.face)
+        if problem:
+            loop.face.page.news(problem, error=True)
+        code = await loop.run()
+    _say_goodbye(loop.face)
+    return code
+
+
+def _loop(start: Start, console: Prompter, ink: Ink) -> Loop:
+    """The face on a styled terminal, and its loop. Not for the event loop: it imports much."""
+    from app.repl.face import ReplFace
+    from app.repl.loop import Loop
+    from app.repl.page import StyledPage
+
     page = StyledPage(ink, console.print, console.show, lambda: console.columns, show_thinking=_thinks(start))
     face = ReplFace(start, console, page, ink, echoes=True)
-    faces.append(face)
 
     def retheme(name: str) -> None:
         page.ink = _themed(name, ink.glyphs)
@@ -65,12 +85,7 @@ async def _styled(start: Start) -> int:
     loop = Loop(face, console)
     console.interrupted, console.cleared = loop.interrupt_reply, loop.hint_or_leave
     console.emptied = console.answers = lambda: bool(face.narrator.questions)
-    with console:
-        if problem:
-            page.news(problem, error=True)
-        code = await loop.run()
-    _say_goodbye(face)
-    return code
+    return loop
 
 
 async def _plain(start: Start) -> int:
@@ -86,6 +101,7 @@ async def _plain(start: Start) -> int:
     console = PlainConsole(out)
     page = PlainPage(out, show_thinking=_thinks(start), piped=console.piped)
     face = ReplFace(start, console, page, Ink(palette(read(DEFAULT), None), ASCII), echoes=False)
+    page.clear_row = console.clear_row
     console.start()
     code = await Loop(face, console).run()
     if not console.piped:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 from app.repl.ink import Span
 from app.terminal import is_terminal, sanitize
@@ -40,6 +40,8 @@ class Line:
 
     text: str
     shown: str
+    blocks: tuple[dict[str, Any], ...] = ()
+    """The text as a message's blocks, where parts of it are folded."""
 
 
 class Console(Protocol):
@@ -51,6 +53,11 @@ class Console(Protocol):
     @property
     def piped(self) -> bool:
         """Whether no person is there: each line waits for the reply to the one before."""
+        ...
+
+    @property
+    def draws(self) -> bool:
+        """Whether edges are drawn."""
         ...
 
     @property
@@ -100,6 +107,8 @@ class PlainConsole:
     """Lines from standard input, read by a thread of their own. Several that come at once on a terminal
     are a paste: it waits for one more line end before it is sent."""
 
+    draws = False
+
     def __init__(self, out: IO[str]) -> None:
         self.status = ""
         self._out = out
@@ -112,6 +121,7 @@ class PlainConsole:
         self._paste: list[str] = []
         self._deaf_until = 0.0
         self._ended = False
+        self._prompted = False
 
     @property
     def piped(self) -> bool:
@@ -152,6 +162,7 @@ class PlainConsole:
             with contextlib.suppress(OSError, termios.error):
                 termios.tcflush(0, termios.TCIFLUSH)
             self._deaf_until = time.monotonic() + ARM_S
+        self.clear_row()
         shown = f" [{default}]" if default else ""
         self._out.write(sanitize("".join(text for text, _ in message) + shown) + " ")
         self._out.flush()
@@ -183,9 +194,15 @@ class PlainConsole:
         self._end(Ended.LEAVE)
 
     def rest(self, busy: bool) -> None:
-        was, self._busy = self._busy, busy
-        if was and not busy and self._waiting is not None:
+        self._busy = busy
+        if not busy and not self._asking and self._waiting is not None and not self._prompted:
             self._prompt()
+
+    def clear_row(self) -> None:
+        """Something else is about to be written: it does not go on the row of the prompt."""
+        if self._prompted:
+            self._prompted = False
+            self._out.write("\n")
 
     def interrupt(self) -> None:
         """Ctrl-C at a question."""
@@ -201,6 +218,7 @@ class PlainConsole:
             draft = f"(your draft: {sanitize(self._next)}) " if self._next else ""
             self._out.write(f"{PROMPT}{draft}")
             self._out.flush()
+            self._prompted = True
 
     def _taken(self, line: str) -> str | None:
         """The message that a line completes; None while it goes on."""
@@ -238,6 +256,8 @@ class PlainConsole:
             self._waiting = None
 
     def _arrived(self, line: str | None) -> None:
+        # The terminal has echoed its line end.
+        self._prompted = False
         if line is not None and time.monotonic() < self._deaf_until:
             return
         if self._waiting is not None and not self._waiting.done() and self._lines.empty():

@@ -82,10 +82,13 @@ class Dialog:
         if is_edited or not question.offers:
             keys = [keys[0], keys[3]]
         keys += [("n", "no, go on"), ("x", "no, stop")]
-        spans: list[Span] = [(f"{self.glyphs.waiting} ", "bold $approval")]
+        spans = self._edge()
         for key, words in keys:
             spans += [(self.glyphs.key(key), "bold $approval"), (f" {words}  ", "")]
         return [*spans[:-1], (f" {keys[-1][1]} ", ""), (f"{self.glyphs.prompt} ", "bold $approval")]
+
+    def _edge(self) -> list[Span]:
+        return [(f"{self.glyphs.waiting} ", "bold $approval")] if self.console.draws else []
 
     async def _edited(self, question: Question, before: dict[str, Any] | None) -> dict[str, Any] | None:
         """The arguments as the person wants them, shown as they would run."""
@@ -174,11 +177,7 @@ class Dialog:
             shown = fitting
 
     def _prompt(self, question: str) -> list[Span]:
-        return [
-            (f"{self.glyphs.waiting} ", "bold $approval"),
-            (question, "bold"),
-            (f" {self.glyphs.prompt} ", "bold $approval"),
-        ]
+        return [*self._edge(), (question, "bold"), (f" {self.glyphs.prompt} ", "bold $approval")]
 
 
 def _accept(content: Mapping[str, Any]) -> dict[str, Any]:

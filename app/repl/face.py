@@ -204,13 +204,13 @@ class ReplFace:
         if not private:
             self.page.note("a new chat")
 
-    async def send(self, text: str) -> None:
+    async def send(self, text: str, shown: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Post a message with what is attached; `shown` are its blocks, where parts of it are folded."""
         session_id = await self.session()
         blocks: list[dict[str, Any]] = list(self._attached)
         for path in mentions(text, self.folder):
             blocks.append(await self._upload(session_id, path))
-        if text:
-            blocks.append({"type": "input_text", "text": text})
+        blocks += [dict(block) for block in shown] or [{"type": "input_text", "text": text}]
         data = {"role": "user", "content": blocks}
         self.narrator.expect()
         try:
@@ -346,7 +346,12 @@ class ReplFace:
         assert manager is not None
         self.page.state("loading the model")
 
+        is_over = False
+
         def progress(fraction: float) -> None:
+            # The last word of the loading thread may come after its end.
+            if is_over:
+                return
             self.console.status = f"loading {fraction:.0%}".replace("%", " %")
             self.console.rest(self.narrator.busy)
 
@@ -359,10 +364,12 @@ class ReplFace:
             if not self.console.piped:
                 self.page.table("", _header(self.card, self.start.approve, self.is_private))
         finally:
+            is_over = True
             self.console.status = ""
             self.page.state("")
             if not self.narrator.busy:
                 self.page.rest()
+            self.console.rest(self.narrator.busy)
 
     # ---- following -------------------------------------------------------------------------
 
@@ -435,7 +442,7 @@ def _header(card: ChatCard, approve: str, private: bool) -> Rows:
         facts.append(f"tools {approve}")
     if private:
         facts.insert(0, "private")
-    return [(sanitize(card.model_id), "   ".join([*facts, "/help", "ctrl+d leaves"]))]
+    return [(sanitize(card.model_id), *facts, "/help", "ctrl+d leaves")]
 
 
 def _thousands(count: int) -> str:

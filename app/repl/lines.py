@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import History as PromptHistory
 
-from app.commands.face import Face
 from app.terminal import sanitize
 from app.tui.sending import mention
 from app.tui.widgets.fuzzy import ranked
-from app.tui.widgets.history import History
+
+if TYPE_CHECKING:
+    from app.repl.face import ReplFace
+    from app.tui.widgets.history import History
 
 MOST_FILES = 2000
 MOST_SHOWN = 40
@@ -40,9 +43,8 @@ class SharedHistory(PromptHistory):
 class LineCompleter(Completer):
     """Commands and their arguments, and files after `@`. `face` is None until the chats are there."""
 
-    def __init__(self, face: Callable[[], Face | None], folder: Callable[[], Path]) -> None:
+    def __init__(self, face: Callable[[], ReplFace | None]) -> None:
         self._face = face
-        self._folder = folder
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         return ()
@@ -50,13 +52,14 @@ class LineCompleter(Completer):
     async def get_completions_async(
         self, document: Document, complete_event: CompleteEvent
     ) -> AsyncGenerator[Completion, None]:
-        before = document.text_before_cursor
+        before, face = document.text_before_cursor, self._face()
+        if face is None:
+            return
         if (found := _AT_WORD.search(before)) is not None:
-            for path in files_like(found[1], self._folder()):
+            for path in files_like(found[1], face.folder):
                 yield Completion(mention(path), -len(found[0]), display=sanitize(path))
             return
-        face = self._face()
-        if face is None or not before.startswith("/") or before.startswith("//") or "\n" in before:
+        if not before.startswith("/") or before.startswith("//") or "\n" in before:
             return
         from app.commands import complete
 

@@ -89,7 +89,7 @@ class Loop:
                 await self._guarded(self.face.run_shell(wish.text))
             case "message":
                 text = wish.text[1:] if wish.text.startswith(("//", "!!")) else wish.text
-                if not await self._guarded(self.face.send(text)):
+                if not await self._guarded(self.face.send(text, line.blocks)):
                     self.console.insert(line.text)
                 elif self.console.piped:
                     await self._whole_turn()
@@ -159,9 +159,10 @@ class Loop:
         """A turn or a question began or ended."""
         narrator = self.face.narrator
         self._rested.set()
-        self.console.rest(narrator.busy)
         if not narrator.busy:
             self.face.page.rest()
+        if not narrator.questions:
+            self.console.rest(narrator.busy)
         if self._answering and not narrator.questions:
             self.console.cancel_ask()
         elif narrator.questions and not self._answering and not self.console.draft:

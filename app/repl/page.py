@@ -293,6 +293,8 @@ class PlainPage:
 
     def __init__(self, out: IO[str], *, show_thinking: bool = False, piped: bool = False) -> None:
         """Without a person (`piped`) only the conversation is written, and errors go to standard error."""
+        self.clear_row: Callable[[], None] = lambda: None
+        """Called before a row begins."""
         self._out = out
         self._piped = piped
         self._show_thinking = show_thinking
@@ -364,7 +366,10 @@ class PlainPage:
             self._line(text)
 
     def note(self, text: str, *, warning: bool = False) -> None:
-        self._line(f"note: {text}")
+        if self._piped:
+            notify(text)
+        else:
+            self._line(f"note: {text}")
 
     def news(self, text: str, *, error: bool = False) -> None:
         if error and self._piped:
@@ -394,6 +399,7 @@ class PlainPage:
             text = text.lstrip("\n")
             if not text:
                 return
+            self.clear_row()
             self._out.write(prefix)
             self._open = kind
         self._out.write(text)
@@ -407,6 +413,7 @@ class PlainPage:
 
     def _line(self, text: str) -> None:
         self._close()
+        self.clear_row()
         self._out.write(f"{sanitize(text).rstrip()}\n")
         self._out.flush()
 

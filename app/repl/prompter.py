@@ -5,6 +5,7 @@ Finished rows are printed above it; nothing above it is ever drawn again.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sys
 import time
@@ -27,6 +28,7 @@ from prompt_toolkit.shortcuts import CompleteStyle
 from app.repl.console import ARM_S, Ended, Line
 from app.repl.keys_input import KeysInput
 from app.theme_styles import prompt_depth, prompt_style
+from app.tui.sending import blocks_of
 from app.tui.widgets.paste import Folds, is_long, normalized
 
 if TYPE_CHECKING:
@@ -75,6 +77,7 @@ class Prompter:
         """Whether Tab leads to a waiting question."""
         self._ink = ink
         self._raw = contextlib.ExitStack()
+        self._reading: asyncio.Task[Line | Ended] | None = None
         self._asking: Application[Any] | None = None
         self._session: PromptSession[Any] = PromptSession(
             message=self._message,
@@ -125,6 +128,7 @@ class Prompter:
         return within()
 
     piped = False
+    draws = True
 
     def rest(self, busy: bool) -> None:
         """A reply began or ended: the row shows it by itself."""
@@ -149,8 +153,7 @@ class Prompter:
         running = app if app.is_running and not app.is_done else None
         if running is not None:
             running.renderer.erase(leave_alternate_screen=False)
-        # The terminal is raw: a line feed alone would not go back to the first column.
-        self.output.write_raw("".join(f"{row}\r\n" for row in rows))
+        self.output.write_raw("".join(f"{row}\n" for row in rows))
         self.output.flush()
         if running is not None:
             running.invalidate()
@@ -191,8 +194,25 @@ class Prompter:
         self.folds.clear()
         return text
 
+    async def begin(self) -> None:
+        """Show the prompt and take keys; what is written is the next `read`'s."""
+        shown = asyncio.Event()
+
+        def tell(app: Application[Any]) -> None:
+            shown.set()
+
+        self._session.app.after_render += tell
+        self._reading = asyncio.create_task(self._read())
+        waiting = asyncio.create_task(shown.wait())
+        await asyncio.wait([self._reading, waiting], return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+
     async def read(self) -> Line | Ended:
         """The next line of the person, or why there is none."""
+        reading, self._reading = self._reading, None
+        return await (reading or self._read())
+
+    async def _read(self) -> Line | Ended:
         default, self._next = self._next, ""
         place, self._place = self._place, None
         start = Document(default, len(default) if place is None else min(place, len(default)))
@@ -202,9 +222,9 @@ class Prompter:
         if isinstance(found, Ended):
             return found
         shown = str(found)
-        text = self.folds.unfold(shown)
+        line = Line(self.folds.unfold(shown), shown, tuple(blocks_of(shown, self.folds)))
         self.folds.clear()
-        return Line(text, shown)
+        return line
 
     async def ask(self, message: Sequence[Span], default: str = "", *, armed: bool = False) -> str | None:
         """One more line, about something else than the chat; None on Ctrl-C and Ctrl-D.
@@ -291,6 +311,7 @@ class Prompter:
             elif buffer.text.strip():
                 buffer.append_to_history()
                 event.app.exit(result=buffer.text)
+                buffer.reset()
 
         @keys.add("c-j")
         @keys.add("escape", "enter")

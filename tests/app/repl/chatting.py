@@ -33,6 +33,7 @@ class Person:
     steps: list[Do] = field(default_factory=list[Do])
     answers: list[str | None] = field(default_factory=list[str | None])
     piped: bool = False
+    draws: bool = True
     draft: str = ""
     status: str = ""
     asked: list[tuple[str, bool]] = field(default_factory=list[tuple[str, bool]])

@@ -1,86 +1,59 @@
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import Iterator
+import resource
+import subprocess
 from pathlib import Path
 
-import pexpect
 import pytest
 
 from tests.app.process import COMMAND, fireside
+from tests.app.repl.terminal import fireside_repl
 
 pytestmark = pytest.mark.timeout(120)
 
 
-def spawn(model: Path, *arguments: str, **environ: str) -> pexpect.spawn[bytes]:
-    command = [*COMMAND[1:], "repl", "-m", str(model), *arguments]
-    variables = {**os.environ, "TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1", **environ}
-    return pexpect.spawn(COMMAND[0], command, env=variables, timeout=60, dimensions=(24, 80))  # type: ignore[arg-type]
+def test_a_chat_by_keys(tiny_llama: Path) -> None:
+    flags = ("-m", tiny_llama, "--max-tokens", "4", "--ctx", "256", "--set", "ignore_eos=true")
+    with fireside_repl(*flags) as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.say("hi")
+        terminal.wait("ctx ")
+        terminal.say("/usage")
+        terminal.wait("4 written")
+        terminal.type("\x04")
+        assert terminal.wait_end() == 0
 
 
-@pytest.fixture
-def chat(tiny_llama: Path) -> Iterator[pexpect.spawn[bytes]]:
-    with spawn(tiny_llama, "--max-tokens", "4", "--ctx", "256", "--set", "ignore_eos=true") as child:
-        child.expect_exact("Ctrl-D leaves.")
-        child.expect_exact(">")
-        yield child
+def test_a_message_too_long_leaves_the_error_in_view(tiny_llama: Path) -> None:
+    with fireside_repl("-m", tiny_llama, "--max-tokens", "4", "--ctx", "256") as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.type(f"\x1b[200~{'word ' * 400}end\x1b[201~")
+        terminal.wait("[pasted")
+        terminal.type("\r")
+        # Whoever is asked what to leave out can leave all as it is.
+        terminal.wait("leave out the oldest turns")
+        terminal.answer("3")
+        terminal.wait("/retry sends it again")
+        assert "holds 256" in " ".join(terminal.text.split())
+        terminal.type("\x04")
+        assert terminal.wait_end() == 0
 
 
-def test_a_chat_by_keys(chat: pexpect.spawn[bytes]) -> None:
-    chat.send("hi\r")
-    chat.send("/usage\r")
-    chat.expect("4 new")
-    chat.send("\x04")
-    chat.expect(pexpect.EOF)
-    chat.wait()
-    assert chat.exitstatus == 0
-
-
-def test_a_message_too_long_leaves_the_error_in_view(chat: pexpect.spawn[bytes]) -> None:
-    chat.send(f"{'word ' * 400}end\r")
-    chat.expect("holds 256")
-    chat.expect_exact("/retry sends it")
-    chat.expect_exact(">")
-    chat.send("/usage\r")
-    chat.expect_exact("There is no reply yet.")
-    chat.expect_exact(">")
-    chat.send("\x1b[A\x1b[A")
-    chat.expect_exact("end")
-    chat.send("\x03\x03")
-    chat.expect_exact("once more")
-    chat.expect_exact(">")
-    chat.send("\x03")
-    chat.expect(pexpect.EOF)
-    chat.wait()
-    assert chat.exitstatus == 0
-
-
-def test_terminating_it_exits_143(chat: pexpect.spawn[bytes]) -> None:
-    chat.kill(signal.SIGTERM)
-    chat.expect(pexpect.EOF)
-    chat.wait()
-    assert chat.exitstatus == 143
-
-
-def test_a_dumb_terminal_gets_no_control_codes(tiny_llama: Path) -> None:
-    with spawn(tiny_llama, "--max-tokens", "4", TERM="dumb") as child:
-        child.expect_exact("you: ")
-        child.send("hi\n")
-        child.expect_exact("you: ")
-        seen = child.before
-        child.send("\x04")
-        child.expect(pexpect.EOF)
-        child.wait()
-        assert child.exitstatus == 0
-    assert b"model: " in seen
-    assert b"\x1b" not in seen
+def test_a_model_that_is_not_there_leaves_a_chat_that_says_so(tmp_path: Path) -> None:
+    with fireside_repl("-m", tmp_path / "none.gguf") as terminal:
+        terminal.wait("none.gguf")
+        terminal.say("/help quit")
+        terminal.wait("leave")
+        terminal.type("\x04")
+        assert terminal.wait_end() == 0
 
 
 def test_lines_from_a_pipe_are_answered(tiny_llama: Path) -> None:
     result = fireside("repl", "-m", tiny_llama, "--max-tokens", "4", input=b"one\ntwo\n")
     assert result.returncode == 0
-    assert result.stdout.count(b"model: ") == 2
+    assert result.stdout.count(b"tiny-llama: ") == 2
+    assert b"\x1b" not in result.stdout
 
 
 def test_piped_lines_that_all_fail_are_a_failure(tiny_llama: Path) -> None:
@@ -91,16 +64,33 @@ def test_piped_lines_that_all_fail_are_a_failure(tiny_llama: Path) -> None:
     assert b"holds 256" not in result.stdout
 
 
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_bytes_that_are_no_text_are_replaced(tiny_llama: Path, locale: str) -> None:
+    environ = {**os.environ, "LC_ALL": locale}
+    line = b"caf\xe9 \xff\n"
+    result = fireside("repl", "-m", tiny_llama, "--max-tokens", "4", input=line, env=environ)
+    assert result.returncode == 0
+    assert b"Traceback" not in result.stderr
+
+
+def test_an_empty_input_ends_by_itself_without_being_busy(tiny_llama: Path) -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    command = [*COMMAND, "repl", "-m", str(tiny_llama)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=100, check=False)
+    assert done.returncode == 0
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 10
+
+
 @pytest.mark.model
 def test_ctrl_c_stops_the_reply_and_the_chat_goes_on(starter_model: Path) -> None:
-    with spawn(starter_model, "--set", "ignore_eos=true", "--plain") as child:
-        child.expect_exact("you: ")
-        child.send("Tell a long story.\n")
-        child.expect("model: \\S+ \\S+")
-        child.sendintr()
-        child.expect_exact("Stopped.")
-        child.expect_exact("you: ")
-        child.send("/quit\n")
-        child.expect(pexpect.EOF)
-        child.wait()
-        assert child.exitstatus == 0
+    with fireside_repl("-m", starter_model, "--set", "ignore_eos=true") as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.say("Tell a long story.")
+        terminal.until(lambda: len(terminal.text.partition("Tell a long story.")[2]) > 80, "some words")
+        terminal.type("\x03")
+        terminal.wait("Stopped. What was written is kept.")
+        terminal.say("/usage")
+        terminal.wait("last reply")
+        terminal.type("\x04")
+        assert terminal.wait_end() == 0
+        assert "fireside repl --resume" in terminal.text

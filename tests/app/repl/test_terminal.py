@@ -1,0 +1,326 @@
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.app.repl.terminal import scripted
+
+pytestmark = pytest.mark.timeout(120)
+
+UP = re.compile(rb"\x1b\[\d*A|\x1bM|\x1b\[\d*;?\d*[Hf]|\x1b\[\d*F|\x1b\[[sud]|\x1b7|\x1b8")
+"""Cursor-up in any form: by rows, reverse index, by address, save and restore."""
+
+
+def test_an_answer_of_two_thousand_lines_moves_the_cursor_up_nowhere(tmp_path: Path) -> None:
+    lines = [f"row **{number}** of the answer\n\n" for number in range(500)]
+    lines += ["```python\n", *(f"x = {number}  # a line\n" for number in range(1000)), "```\n\n"]
+    lines += [f"- item {number} with `code`\n" for number in range(500)]
+    with scripted(tmp_path, [[*lines]]) as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.say("go")
+        terminal.wait("item 499 with code")
+        terminal.wait("ctx ")
+        terminal.type("\x04")
+        assert terminal.wait_end() == 0
+        assert UP.search(terminal.output) is None
+        shown = [line.strip() for line in terminal.lines]
+        for wanted in (
+            "row 0 of the answer",
+            "row 499 of the answer",
+            "x = 0  # a line",
+            "x = 999  # a line",
+        ):
+            assert shown.count(wanted) == 1, wanted
+
+
+def test_a_chat_by_keys(tmp_path: Path) -> None:
+    with scripted(tmp_path, [["Hello **there**."], ["And bye."]]) as terminal:
+        terminal.wait("scripted   cpu only   context 8k")
+        terminal.say("hi")
+        terminal.wait("Hello there.")
+        terminal.wait("ctx 2/8.2k")
+        terminal.say("/usage")
+        terminal.wait("last reply")
+        terminal.type("\x04")
+        assert terminal.wait_end() == 0
+        assert "› hi\n\n  scripted\n  Hello there.\n" in terminal.text
+        assert "› /usage\n" in terminal.text
+        assert "fireside repl --resume " in terminal.text
+
+
+def test_a_paste_submits_nothing_and_one_enter_sends_it_all(tmp_path: Path) -> None:
+    with scripted(tmp_path, [["Got it."]]) as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.type("\x1b[200~first line\rsecond line\r\x1b[201~")
+        terminal.wait("second line")
+        terminal.type("\r")
+        terminal.wait("Got it.")
+        assert "› first line\n  second line\n" in terminal.text
+        assert terminal.text.count("scripted\n") == 1
+
+
+def test_a_long_paste_is_folded_and_sent_whole(tmp_path: Path) -> None:
+    pasted = "\r".join(f"line {number}" for number in range(120))
+    with scripted(tmp_path, [["Got it."], ["Again."]]) as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.type(f"\x1b[200~{pasted}\x1b[201~")
+        terminal.wait("[pasted 120 lines]")
+        terminal.type("\r")
+        terminal.wait("Got it.")
+        assert "› [pasted 120 lines]\n" in terminal.text
+        terminal.say(f"/copy message to {tmp_path}/sent")
+        terminal.until((tmp_path / "sent").exists, "the file")
+    assert (tmp_path / "sent").read_text() == pasted.replace("\r", "\n")
+
+
+def test_the_lost_end_of_a_paste_freezes_nothing(tmp_path: Path) -> None:
+    with scripted(tmp_path, [["Got it."]]) as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.type("\x1b[200~abc")
+        terminal.until(lambda: "› abc" in terminal.row, "abc")
+        terminal.type(" hello")
+        terminal.until(lambda: "› abc hello" in terminal.row, "hello")
+        terminal.type("\r")
+        terminal.wait("Got it.")
+        assert "› abc hello\n" in terminal.text
+
+
+def test_lines_without_brackets_that_come_at_once_are_a_paste(tmp_path: Path) -> None:
+    with scripted(tmp_path, [["Got it."]]) as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.type("first line\rsecond line\rthird line")
+        terminal.wait("third line")
+        terminal.type("\r")
+        terminal.wait("Got it.")
+        assert "› first line\n  second line\n  third line\n" in terminal.text
+
+
+@pytest.mark.parametrize("newline", ["\n", "\x1b\r", "\\\r"])
+def test_keys_for_a_new_line(tmp_path: Path, newline: str) -> None:
+    with scripted(tmp_path, [["Got it."]]) as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.type("one")
+        terminal.wait("› one")
+        terminal.type(newline)
+        terminal.until(lambda: "one" not in terminal.row, "a second row")
+        terminal.say("two")
+        terminal.wait("Got it.")
+        assert "› one\n  two\n" in terminal.text
+
+
+def test_ctrl_c_stops_the_answer_and_only_that(tmp_path: Path) -> None:
+    gate = tmp_path / "never"
+    with scripted(tmp_path, [["A long story ", {"pause": str(gate)}, "goes on"], ["fine"]]) as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.say("tell")
+        terminal.wait("A long story")
+        terminal.type("\x03")
+        terminal.wait("Stopped. What was written is kept.")
+        terminal.type("\x03")
+        terminal.wait("once more")
+        terminal.say("still there?")
+        terminal.wait("ctx ")
+        terminal.type("\x03")
+        terminal.wait("once more", times=2)
+        terminal.type("\x03")
+        assert terminal.wait_end() == 0
+        assert "  A long story\n" in terminal.text
+        assert "goes on" not in terminal.text
+
+
+def test_ctrl_c_clears_a_draft_and_ctrl_d_sends_none(tmp_path: Path) -> None:
+    with scripted(tmp_path, []) as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.type("half a thought\x04")
+        terminal.wait("› half a thought")
+        terminal.type("\x03")
+        terminal.until(lambda: "half" not in terminal.row, "an empty row")
+        terminal.type("\x04")
+        assert terminal.wait_end() == 0
+        assert "once more" not in terminal.text
+        assert "--resume" not in terminal.text
+
+
+def test_what_is_typed_while_an_answer_is_written_waits(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with scripted(tmp_path, [["One ", {"pause": str(gate)}, "done."], ["Two."]]) as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.say("first")
+        terminal.wait("  One")
+        terminal.say("second")
+        terminal.wait("› second   queued")
+        gate.touch()
+        terminal.wait("Two.")
+        terminal.type("\x04")
+        assert terminal.wait_end() == 0
+        assert "  One done.\n" in terminal.text
+
+
+CALL = {"call": "run_shell", "arguments": {"command": "touch ran"}}
+
+
+def test_nothing_typed_ahead_answers_an_approval(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    script = [["Wait ", {"pause": str(gate)}, CALL], ["Not then."]]
+    with scripted(tmp_path, script, "--workspace", str(tmp_path)) as terminal:
+        terminal.wait("tools ask")
+        terminal.say("go")
+        terminal.wait("  Wait")
+        terminal.type("y")
+        terminal.wait("› y")
+        gate.touch()
+        terminal.wait("approve?")
+        terminal.wait("tab answers at once")
+        terminal.type("\r")
+        terminal.wait("› y   queued")
+        terminal.wait("n no, go on")
+        assert not (tmp_path / "ran").exists()
+        terminal.answer("n")
+        terminal.wait("not run")
+        terminal.wait("Not then.")
+        assert not (tmp_path / "ran").exists()
+
+
+def test_an_approval_shows_the_call_and_runs_it_after_a_yes(tmp_path: Path) -> None:
+    with scripted(tmp_path, [[CALL], ["Done."]], "--workspace", str(tmp_path)) as terminal:
+        terminal.wait("tools ask")
+        terminal.say("go")
+        terminal.wait("touch ran")
+        terminal.wait("n no, go on")
+        terminal.answer("y")
+        terminal.wait("Done.")
+        assert "╏ approve?" in terminal.text
+        assert "╎ run_shell" in terminal.text
+        assert (tmp_path / "ran").exists()
+
+
+def test_hostile_text_moves_nothing(tmp_path: Path) -> None:
+    evil = "\x1b[2J\x1b]0;title\x07\x9b5A\x1bPq\x1b\\ end"
+    script = [[{"thought": evil}, f"start {evil}\n\n```\n{evil}\n```\n"]]
+    with scripted(tmp_path, script) as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.say("go")
+        terminal.wait("ctx ")
+        for sign in (b"\x1b[2J", b"\x1b]0;title", b"\x1bP", b"\xc2\x9b"):
+            assert sign not in terminal.output
+        assert "ctrl+d leaves" in terminal.text
+
+
+def test_another_size_in_the_middle_of_an_answer_loses_no_word(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    words = [f"word{number} " for number in range(60)]
+    with scripted(tmp_path, [[*words[:30], {"pause": str(gate)}, *words[30:]]]) as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.say("go")
+        terminal.wait("word29")
+        terminal.resize(20, 50)
+        gate.touch()
+        terminal.wait("ctx ")
+        assert set(re.findall(r"word\d+", terminal.output.decode())) >= {word.strip() for word in words}
+
+
+def test_no_color_keeps_weight_and_drops_colour(tmp_path: Path) -> None:
+    with scripted(tmp_path, [["Some **bold** `code`."]], NO_COLOR="1") as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.say("go")
+        terminal.wait("ctx ")
+        assert re.search(rb"\x1b\[[0-9;]*(3[0-7]|4[0-7]|38|48|9[0-7])[;m]", terminal.output) is None
+        assert b"\x1b[1mbold\x1b[0m" in terminal.output
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ"), [(("--plain",), {}), ((), {"ACCESSIBLE": "1"}), ((), {"TERM": "dumb"})]
+)
+def test_plain_is_words_only(tmp_path: Path, flags: tuple[str, ...], environ: dict[str, str]) -> None:
+    script = [[{"thought": "hm"}, "Some **bold**.\n\n- a list\n"], [CALL], ["Not run."]]
+    with scripted(tmp_path, script, *flags, "--workspace", str(tmp_path), **environ) as terminal:
+        terminal.wait("you:")
+        terminal.type("hi\n")
+        terminal.wait("- a list")
+        terminal.wait("you:", times=2)
+        terminal.type("go\n")
+        terminal.wait("approve? run_shell")
+        terminal.wait("touch ran")
+        terminal.wait("[n] no, go on")
+        terminal.until(lambda: "refused" in terminal.text or terminal.type("\n") or False, "refused")
+        terminal.wait("Not run.")
+        terminal.wait("you:", times=3)
+        terminal.type("\x04")
+        assert terminal.wait_end() == 0
+        assert b"\x1b" not in terminal.output
+        assert terminal.output.isascii()
+        for words in ("scripted: Some **bold**.", "thought:", "tool: run_shell touch ran, refused"):
+            assert words in terminal.text
+        assert not (tmp_path / "ran").exists()
+
+
+def test_a_signal_ends_it_in_good_order(tmp_path: Path) -> None:
+    with scripted(tmp_path, []) as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.child.kill(signal.SIGTERM)
+        assert terminal.wait_end() == 143
+        assert terminal.output.rstrip().endswith(b"\x1b[?2004l") or b"\x1b[?2004l" in terminal.output[-200:]
+
+
+def test_what_was_written_before_a_kill_is_there_with_c(tmp_path: Path, isolated_home: Path) -> None:
+    gate = tmp_path / "never"
+    with scripted(tmp_path, [["The heron ", {"pause": str(gate)}, "flies"]]) as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.say("tell me")
+        terminal.wait("  The heron")
+        store = isolated_home / ".local/share/fireside"
+
+        def is_kept() -> bool:
+            return any(b"The heron" in file.read_bytes() for file in store.rglob("*") if file.is_file())
+
+        terminal.until(is_kept, "a checkpoint")
+        os.kill(terminal.child.pid, signal.SIGKILL)
+        terminal.wait_end()
+    with scripted(tmp_path, [["Go on."]], "-c") as terminal:
+        terminal.wait("› tell me")
+        terminal.wait("The heron")
+        terminal.wait("ctrl+d leaves")
+        terminal.say("and then?")
+        terminal.wait("Go on.")
+
+
+def test_the_history_is_searched_and_outlives_the_process(tmp_path: Path) -> None:
+    with scripted(tmp_path, [["Yes."]]) as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.say("where is the heron")
+        terminal.wait("ctx ")
+        terminal.type("\x04")
+        terminal.wait_end()
+    with scripted(tmp_path, [["Yes again."]]) as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.type("\x12heron")
+        terminal.until(lambda: "where is the heron" in terminal.text, "the found line")
+        terminal.type("\r\r")
+        terminal.wait("Yes again.")
+
+
+def test_commands_are_completed(tmp_path: Path) -> None:
+    with scripted(tmp_path, []) as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.type("/appr")
+        terminal.wait("what runs without asking")
+        terminal.type("\t")
+        terminal.until(lambda: "/approve" in terminal.row, "/approve")
+
+
+def test_the_external_editor_writes_the_message(tmp_path: Path) -> None:
+    editor = tmp_path / "editor.sh"
+    editor.write_text('#!/bin/sh\nprintf "edited text" > "$1"\n')
+    editor.chmod(0o700)
+    with scripted(tmp_path, [["Got it."]], EDITOR=str(editor)) as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.type("draft")
+        terminal.wait("› draft")
+        terminal.type("\x18\x05")
+        terminal.until(lambda: "› edited text" in terminal.row, "the edited text")
+        terminal.type("\r")
+        terminal.wait("Got it.")
