@@ -5,10 +5,12 @@ Enter sends; a paste never does. What is sent leaves as a `Submitted` message, n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
@@ -29,6 +31,7 @@ BURST_S = 0.01
 SETTLE_S = 0.04
 
 
+MENTION = re.compile(r'(?<!\S)@(?:"[^"\n]+"|\S+)')
 PICKING_KEYS = frozenset({"up", "down", "ctrl+p", "ctrl+n", "tab", "enter", "escape"})
 
 
@@ -45,6 +48,8 @@ class Draft(TextArea):
         Binding("ctrl+underscore", "undo", show=False),
         Binding("ctrl+d,delete", "delete_or_leave", show=False),
     ]
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"draft--word"}
 
     @dataclass
     class Sent(Message):
@@ -113,6 +118,15 @@ class Draft(TextArea):
         """Put `text` in place of the code points from `start` to `end`, the caret after it."""
         result = self.replace(text, self.location_of(start), self.location_of(end))
         self.move_cursor(result.end_location)
+
+    def get_line(self, line_index: int) -> Text:
+        """A line as it is drawn: words that stand for a paste or a file are muted."""
+        line = super().get_line(line_index)
+        style = self.get_component_rich_style("draft--word", partial=True)
+        for word in self.folds.words:
+            line.highlight_words([word], style)
+        line.highlight_regex(MENTION, style)
+        return line
 
     # ---- keys ------------------------------------------------------------------------------
 
@@ -280,6 +294,7 @@ class Composer(Horizontal):
     Composer > Draft { height: 1; width: 1fr; padding: 0; border: none; background: $background; }
     Composer > Draft:focus { border: none; }
     Draft .text-area--placeholder { color: $faint; }
+    Draft .draft--word { color: $muted; }
     Draft .text-area--cursor, Draft:focus .text-area--cursor {
         color: $background; background: $foreground; text-style: none;
     }
