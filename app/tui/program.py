@@ -112,6 +112,8 @@ class Program(Stage):
             self.load_first()
             await self._first_chat(manager)
         except Exception as err:
+            if self._closing:  # the person left before it had begun
+                return
             self.failure = explain(err)
             self.exit(return_code=int(self.failure.exit_code))
             return
