@@ -19,6 +19,8 @@ from app.tui.transcript.resume import Document, parse_whole
 from app.tui.transcript.rows import COLOUR, CodeBlock, Mode, Row
 from app.tui.transcript.tables import lay_table
 
+_UNUSED = Cleaner()
+
 
 def warm() -> None:
     """Load what the first message and the first block of code need, so that neither waits (60 ms).
@@ -54,12 +56,13 @@ class MarkdownText:
     )
 
     def __init__(self, source: str = "", *, finished: bool = False) -> None:
+        # Ten thousand of these are made at once: what only parsing needs comes with it.
         self._chunks = [source]
-        self._pending = [source]
+        self._pending: list[str] | None = None
         self._finished = finished
         self._closed = False
         self._document: Document | None = None
-        self._cleaner = Cleaner()
+        self._cleaner = _UNUSED
         self._page: tuple[int, Mode] | None = None
         self._dirty = 0
         self._rows: list[Row] = []
@@ -87,7 +90,12 @@ class MarkdownText:
 
     def append(self, text: str) -> None:
         self._chunks.append(text)
-        self._pending.append(text)
+        if self._closed:
+            # Late text is read with the rest, as a whole.
+            self._closed, self._document, self._pending = False, None, None
+            self._forget_rows()
+        elif self._pending is not None:
+            self._pending.append(text)
 
     def finish(self) -> None:
         self._finished = True
@@ -159,9 +167,11 @@ class MarkdownText:
     def _parsed(self) -> Document:
         """The document with all that has arrived; notes the first leaf that changed."""
         if self._document is None:
+            self._cleaner = Cleaner()
             if self._finished:
                 return self._parse_at_once()
             self._document = Document()
+            self._pending = [self.source]
         document = self._document
         if self._pending:
             text = self._cleaner.feed("".join(self._pending))
@@ -175,7 +185,6 @@ class MarkdownText:
 
     def _parse_at_once(self) -> Document:
         self._closed = True
-        self._pending.clear()
         self._document = parse_whole(self._cleaner.feed(self.source, last=True))
         self._dirty = 0
         return self._document

@@ -193,7 +193,11 @@ class _Formula:
                 if self._verbatim() not in _LINES:
                     raise _CannotBeWritten
                 return "\n"
+            case "tag":
+                return f"  ({self._argument()})"
             case "\\":
+                if self._peek() == "[":
+                    self._until("]")  # a distance between lines
                 return "\n"
             case _:
                 raise _CannotBeWritten

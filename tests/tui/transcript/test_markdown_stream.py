@@ -149,6 +149,17 @@ def test_a_half_written_target_does_not_stick() -> None:
     assert text.rows[0].runs[0].href == "http://x.org/"
 
 
+def test_text_after_the_end_is_shown_too() -> None:
+    for text in (MarkdownText("a\n", finished=True), MarkdownText("a\n")):
+        text.layout(40)
+        text.finish()
+        text.layout(40)
+        text.append("b")
+        assert text.layout(40) == 0
+        assert [row.text for row in text.rows] == ["a", "b"]
+        assert text.source == "a\nb"
+
+
 def test_nothing_changes_without_new_text() -> None:
     text = MarkdownText("one\n\n```py\nx = 1\n")
     text.layout(40)

@@ -38,6 +38,7 @@ def shown(source: str, mode: Mode = COLOUR) -> str:
         (r"f'(x)", "f′(x)"),
         (r"\text{if } x > 0", "if x > 0"),
         (r"\begin{aligned} a &= b \\ c &= d \end{aligned}", "a = b\nc = d"),
+        (r"a = b \\[2pt] c \tag{3}", "a = b\nc (3)"),
         (r"\{1, 2\}", "{1, 2}"),
         (r"A^T B^{-1}", "Aᵀ B⁻¹"),
         (r"e^{i\pi}", "e^{iπ}"),
