@@ -11,13 +11,31 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from app.glyphs import Glyphs
-from app.tui.widgets.diff_rows import counts, diff_rows
-from app.tui.widgets.text_rows import RowSpans, Span, cut, pieces, spread, wrapped
+from app.tui.transcript.diff import DiffBody
+from app.tui.transcript.rows import Mode, Row, split_style
+from app.tui.widgets.text_rows import RowSpans, Span, cut, padded, pieces, spread, wrapped
 from tools.preview import visible
 
 Json = dict[str, Any]
 Kind = Literal["call", "form"]
 MAX_TARGET_CHARS = 200
+SETTLE_S = 0.05
+"""Time for the colours of a diff's code; a long one keeps some of it plain."""
+_ATTRIBUTES = {"b": "bold", "i": "italic", "s": "strike", "u": "underline"}
+_COLOURS = {
+    "muted": "$muted",
+    "faint": "$faint",
+    "keyword": "$primary",
+    "string": "$success",
+    "number": "$accent",
+    "comment": "$muted",
+    "function": "$assistant",
+    "builtin": "$tool",
+    "decorator": "$reasoning",
+    "operator": "$muted",
+    "added": "$diff-add",
+    "removed": "$diff-remove",
+}
 _TARGETS = ("path", "file", "command", "url", "pattern", "query", "code", "name")
 _CONTEXT_CHOICES = {
     "compact": ("summarise older turns", "the model keeps the gist of them"),
@@ -127,7 +145,7 @@ def title_row(
     if edited:
         left += [("  ", ""), ("with your arguments", "italic")]
     elif question.diff:
-        added, removed = counts(question.diff)
+        added, removed = DiffBody(question.diff).counts
         left += [("   ", ""), (f"+{added}", "bold $diff-add"), (f" -{removed}", "bold $diff-remove")]
     return spread(left, right, cells)
 
@@ -138,7 +156,7 @@ def body_rows(question: Question, cells: int, glyphs: Glyphs, arguments: Json | 
         return _form_rows(question, cells)
     rows: list[RowSpans] = []
     if question.diff and arguments is None:
-        rows += diff_rows(question.diff, cells, glyphs.rule)
+        rows += diff_rows(question.diff, cells, glyphs)
     else:
         rows += call_rows(question.arguments if arguments is None else arguments, cells, glyphs)
     if arguments is not None:
@@ -174,6 +192,27 @@ def call_rows(arguments: Mapping[str, Any], cells: int, glyphs: Glyphs) -> list[
                 rows.append([(f"{shown:<{width}} ", "$muted"), (glyphs.aside, "$faint"), (f" {piece}", "")])
                 label = ""
     return rows
+
+
+def diff_rows(diff: str, cells: int, glyphs: Glyphs) -> list[RowSpans]:
+    """A diff as the transcript draws it: numbers, signs, changed words, unchanged code in its colours."""
+    body = DiffBody(visible(diff))
+    mode = Mode(ascii=not glyphs.unicode)
+    body.settle(SETTLE_S)
+    body.layout(cells, mode)
+    return [_spans(row, cells) for row in body.rows]
+
+
+def _spans(row: Row, cells: int) -> RowSpans:
+    ground = {"added": " on $diff-add-background", "removed": " on $diff-remove-background"}.get(
+        row.ground, ""
+    )
+    spans: RowSpans = []
+    for run in row.runs:
+        role, attributes = split_style(run.style)
+        words = [_ATTRIBUTES[letter] for letter in attributes if letter in _ATTRIBUTES]
+        spans.append((run.text, f"{' '.join(words)} {_COLOURS.get(role, '')}{ground}".strip()))
+    return padded(spans, cells, ground.strip())
 
 
 def scope_row(question: Question, key: str) -> RowSpans:
