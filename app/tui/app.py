@@ -69,6 +69,8 @@ class FiresideApp(Rooms):
         """The chats of this person are known: the pane shows them."""
         super().started()
         self.refresh_side()
+        if self.start.resume == "":
+            self.run_command("/chats")
 
     def chat_shown(self) -> None:
         """Another chat: keys go to its draft."""

@@ -135,6 +135,38 @@ async def test_search_opens_the_chat_at_the_place() -> None:
         await run.until(lambda: run.app.chat.id == first)
 
 
+async def test_a_bare_resume_asks_which_chat(tmp_path: Path) -> None:
+    store = tmp_path / "chats.db"
+    async with running([["yes"]], store=store) as run:
+        await run.ask("an older question")
+    async with running(store=store, start={"resume": ""}) as run:
+        await run.until(lambda: len(run.app.screen_stack) == 2)
+        await run.until(lambda: "an older question" in "\n".join(run.screen()))
+        await run.pilot.press("enter")
+        await run.until(lambda: run.texts("user") == ["an older question"])
+
+
+@pytest.mark.parametrize("how", ["last", "resume", "fork"])
+async def test_a_chat_is_gone_on_with(tmp_path: Path, how: str) -> None:
+    store = tmp_path / "chats.db"
+    async with running([["yes"]], store=store) as run:
+        await run.ask("an older question")
+        old = run.app.chat.id
+    assert old is not None
+    start = {"last": True} if how == "last" else {how: old[:14]}
+    async with running([["more"]], store=store, start=start) as run:
+        await run.until(lambda: run.texts("answer") == ["yes"])
+        await run.ask("and then")
+        assert run.texts("user") == ["an older question", "and then"]
+        assert (run.app.chat.id == old) == (how != "fork")
+
+
+async def test_a_chat_that_is_not_there_ends_the_program_with_its_reason(tmp_path: Path) -> None:
+    async with running(start={"resume": "nothing"}) as run:
+        await run.until(lambda: run.app.failure is not None)
+        assert "No chat begins with" in str(run.app.failure)
+
+
 @pytest.mark.parametrize("key", ["question_mark", "ctrl+p", "ctrl+f", "ctrl+l", "f5", "f6"])
 async def test_each_dialog_opens_and_escape_closes_it(key: str) -> None:
     async with running([["ok"]], size=(80, 24)) as run:
