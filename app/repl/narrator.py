@@ -85,6 +85,9 @@ class Narrator:
     _was_queued: set[str] = field(default_factory=set[str])
     variant: str = ""
     """A word about the next reply, such as "variant 2 of 2"."""
+    question_id: str | None = None
+    """The message that was answered last, and below the text of its answer."""
+    answer_id: str | None = None
     _began: float = 0.0
     _thought_at: float | None = None
     _named: bool = False
@@ -151,6 +154,8 @@ class Narrator:
             self.variant = ""
 
     def _say(self, event: OutputTextDeltaEvent) -> None:
+        if event.repeated:
+            return  # It stands above already.
         self._end_thought()
         self._head()
         if event.message_id != self._answered and self._answered is not None:
@@ -225,6 +230,7 @@ class Narrator:
     def _item(self, item: Item) -> None:
         match item:
             case Message(role="assistant"):
+                self.answer_id = item.id
                 if item.text and not self._streamed & {item.id, None}:
                     self._end_thought()
                     self._head()
@@ -265,9 +271,11 @@ class Narrator:
         for item in items:
             match item:
                 case Message(role="user") if not item.is_meta:
+                    self.question_id, self.answer_id = item.id, None
                     self.page.user(shown_text(item.content))
                     named = None
                 case Message(role="assistant"):
+                    self.answer_id = item.id
                     named = self._replay_head(item, named)
                     if item.text:
                         self.page.answer(item.text)
@@ -314,6 +322,7 @@ class Narrator:
     def _consumed(self, event: SessionInputConsumedEvent) -> None:
         if event.type_ != "message" or event.data.get("is_meta"):
             return
+        self.question_id, self.answer_id = event.item_id, None
         if self.echoes or event.item_id in self._was_queued:
             self.page.end_answer()
             self.page.user(shown_text(event.data.get("content") or ()))

@@ -251,6 +251,8 @@ class OutputTextDeltaEvent(SessionEvent):
     message_id: str | None = None
     index: int | None = None
     final: bool | None = None
+    repeated: bool | None = None
+    """What a continued reply begins with: it was told before, as a part of another reply."""
 
 
 @dataclass(frozen=True, kw_only=True)

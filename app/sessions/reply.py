@@ -96,10 +96,12 @@ class _Draft:
     tokens: list[Json] = field(default_factory=list[Json])
     outcome: ChatOutcome | None = None
     _saved: int = 0
+    _head: str = ""
 
     def __post_init__(self) -> None:
         if self.turn.continued is not None:
-            self.text.append(self.turn.continued.text)
+            self._head = self.turn.continued.text
+            self.text.append(self._head)
 
     def take(self, pieces: Sequence[Piece]) -> None:
         """Show and keep the pieces of one engine step; after an interrupt, nothing of them."""
@@ -109,7 +111,14 @@ class _Draft:
                 self.outcome = piece
             elif not turn.interrupted:
                 turn.begin_response()
+                self._show_head()
                 self._show(piece)
+
+    def _show_head(self) -> None:
+        """Tell once what a continued reply begins with, so that the deltas make up its text."""
+        head, self._head = self._head, ""
+        if head:
+            self.turn.publish(OutputTextDeltaEvent(delta=head, message_id=self.message_id, repeated=True))
 
     def _show(self, piece: Piece) -> None:
         publish = self.turn.publish
@@ -215,12 +224,19 @@ class _Draft:
                     interrupted=flag,
                     finish=finish,
                     usage=None if outcome is None else _usage(outcome, None),
-                    tokens=tuple(self.tokens) or None,
+                    tokens=self._recorded(),
                     schema_errors=(outcome and outcome.schema_errors) or None,
                     **common,
                 )
             )
         return [*items, *calls]
+
+    def _recorded(self) -> tuple[Json, ...] | None:
+        """The tokens that are known, those of a continued reply's beginning too; they end the text."""
+        head = self.turn.continued.tokens if self.turn.continued is not None else None
+        if not self.tokens and self.outcome is not None and self.outcome.new_tokens:
+            return None  # The end was not recorded, and without it the beginning tells nothing.
+        return (*(head or ()), *self.tokens) or None
 
     def _calls(self, common: dict[str, Any]) -> list[FunctionCall]:
         calls = self.calls or list(self.outcome.tool_calls if self.outcome else ())

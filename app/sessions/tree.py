@@ -80,10 +80,9 @@ class TreeOperations(Workplace):
                 raise InvalidInputError("That message has no recorded tokens; set logprobs to record them.")
             if not 0 <= token_index < len(message.tokens):
                 raise InvalidInputError(f"The message has tokens 0 to {len(message.tokens) - 1}.")
-            head = "".join(str(token["text"]) for token in message.tokens[:token_index])
             async with self.desk.use(live.settings.model, lambda fraction: None) as engine:
-                text = head + await engine.detokenize([token_id])
-            start = replace(message, content=(output_text(text),), tokens=None)
+                chosen = await engine.detokenize([token_id])
+            start = _rewritten(message, token_index, token_id, chosen)
             return (await live.rerun(node.parent_id, continued=start))[0]
 
     async def select(self, item_id: str) -> str:
@@ -216,6 +215,20 @@ class TreeOperations(Workplace):
         except FiresideError:
             raise not_found("message", item_id) from None
         raise ConflictError("That message has been sent already.")
+
+
+def _rewritten(message: Message, index: int, token_id: int, chosen: str) -> Message:
+    """What is left of a reply before one of its tokens, with another token after it."""
+    tokens = list(message.tokens or ())
+    recorded = "".join(str(token["text"]) for token in tokens)
+    # Of a reply that was continued only the later part may have been recorded.
+    before = message.text.removesuffix(recorded) if message.text.endswith(recorded) else ""
+    head = before + "".join(str(token["text"]) for token in tokens[:index])
+    top = list(tokens[index].get("top") or ())
+    known = {int(other[0]): float(other[2]) for other in top}
+    least = min(known.values(), default=float(tokens[index]["logprob"]))
+    token = {"id": token_id, "text": chosen, "logprob": known.get(token_id, least), "top": top}
+    return replace(message, content=(output_text(head + chosen),), tokens=(*tokens[:index], token))
 
 
 def copies(items: Sequence[Item]) -> list[Item]:

@@ -105,8 +105,37 @@ async def test_a_reply_can_be_written_from_another_token_on(room: MakeRoom) -> N
     chat = await room(words, ["!"])
     reply = (await chat.say("q"))[1]
     assert await after(chat, chat.manager.continue_from(reply.id, 1, ord("X"))) == ["q", "aX!"]
+    again = (await chat.items())[1]
+    assert isinstance(again, Message) and again.tokens is None, "the new end has no recorded tokens"
     with pytest.raises(InvalidInputError):
         await chat.manager.continue_from(reply.id, 9, 1)
+
+
+async def test_a_reply_is_written_from_a_token_twice_and_keeps_its_beginning(room: MakeRoom) -> None:
+    def recorded(*words: str) -> list[TextPiece]:
+        return [
+            TextPiece(word, (TokenLogprob(ord(word[-1]), word, -0.1, ((88, "X", -3.0),)),)) for word in words
+        ]
+
+    chat = await room(recorded("a", "b", "c"), recorded("d", "e"), recorded("f"))
+    reply = (await chat.say("q"))[1]
+    assert await after(chat, chat.manager.continue_from(reply.id, 1, ord("X"))) == ["q", "aXde"]
+    second = (await chat.items())[1]
+    assert isinstance(second, Message) and second.tokens is not None
+    assert [token["text"] for token in second.tokens] == ["a", "X", "d", "e"]
+    assert second.tokens[1]["logprob"] == -3.0
+    assert await after(chat, chat.manager.continue_from(second.id, 3, ord("X"))) == ["q", "aXdXf"]
+
+
+async def test_the_events_of_a_continued_reply_make_up_its_text(room: MakeRoom) -> None:
+    chat = await room(["Once upon"], [" a", " time"])
+    reply = (await chat.say("tell"))[1]
+    async with listening(chat.manager, chat.session_id) as heard:
+        await chat.manager.continue_reply(reply.response_id or "")
+        await heard.status("idle")
+    deltas = [event for event in heard.events if event.type == "response.output_text.delta"]
+    assert "".join(event.delta for event in deltas) == "Once upon a time"
+    assert [event.repeated for event in deltas] == [True, None, None]
 
 
 async def test_a_reply_is_divided_anew_into_thought_and_answer(room: MakeRoom) -> None:
