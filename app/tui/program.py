@@ -93,7 +93,7 @@ class Program(Stage):
     def on_mount(self) -> None:
         """The first frame is near: everything heavy comes after it."""
         self.place(self.size.width, self.size.height)
-        self.draft.focus()
+        self.take_keys()
         self.refresh_facts()
         self.set_interval(TICK_S, self._tick)
         self.call_after_refresh(self._begin)

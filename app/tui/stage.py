@@ -80,6 +80,7 @@ class Stage(App[int]):
         self.side_wanted: bool | None = None
         """Whether the person opened or closed the side pane; None: the width decides."""
         self._title = ""
+        self._early: list[events.Event] | None = []
         install(self, palette)
 
     @property
@@ -102,6 +103,25 @@ class Stage(App[int]):
     def overlays(self) -> Iterable[Widget]:
         """What lies over the main area when it is open."""
         return ()
+
+    # ---- keys ------------------------------------------------------------------------------
+
+    async def on_event(self, event: events.Event) -> None:
+        """Keys that come before anything takes them wait for `take_keys`."""
+        if self._early is not None and isinstance(event, (events.Key, events.Paste)):
+            self._early.append(event)
+        else:
+            await super().on_event(event)
+
+    def take_keys(self) -> None:
+        """Keys go to the draft from now on, those first that were pressed while the program started."""
+        self.draft.focus()
+        self.call_later(self._hand_on)
+
+    async def _hand_on(self) -> None:
+        early, self._early = self._early or [], None
+        for event in early:
+            await self.on_event(event)
 
     # ---- sizes -----------------------------------------------------------------------------
 

@@ -51,6 +51,20 @@ def test_start_type_answer_quit(starter_model: Path) -> None:
     assert chats[0]["id"].removeprefix("sess_").startswith(found[1])
 
 
+def test_what_is_typed_while_it_starts_is_there(starter_model: Path) -> None:
+    assert starter_model.exists()
+    with started() as terminal:
+        terminal.wait_for(lambda: terminal.state() != terminal.before, "the keys to be taken")
+        terminal.send("typed early")
+        terminal.wait_for_text("typed early")
+        terminal.send("\x1b\rsecond")  # alt+enter, as terminals without the kitty protocol say it
+        terminal.wait_for_text("second")
+        assert "typed earlysecond" not in terminal.text
+        assert "esc stops" not in terminal.text
+        terminal.send("\x03\x03\x03")
+        assert terminal.wait() == 0
+
+
 def test_a_chat_goes_on_in_another_run(starter_model: Path) -> None:
     assert starter_model.exists()
     stored("-p", "Name a colour", "--max-tokens", "4", "--tools", "now", "--tool-format", "generic")

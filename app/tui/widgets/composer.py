@@ -14,8 +14,10 @@ from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
-from textual.geometry import Offset
+from textual.geometry import Offset, Region
 from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
 from textual.timer import Timer
 from textual.widgets import Static, TextArea
 
@@ -86,6 +88,8 @@ class Draft(TextArea):
         """Whether a list is open that some keys belong to."""
         self._most_rows = 8
         self._walked_to: str | None = None
+        self._look = 0
+        self._dressed_for: tuple[bool, int] | None = None
         self._burst_from: int | None = None
         self._last_key = 0.0
         self._settling: Timer | None = None
@@ -127,6 +131,18 @@ class Draft(TextArea):
             line.highlight_words([word], style)
         line.highlight_regex(MENTION, style)
         return line
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """As the base class, which looks its styles up at every key; they change with the theme and the focus."""
+        look = (self.has_focus, self._look)
+        if self._theme is not None and look != self._dressed_for:
+            self._dressed_for = look
+            self._theme.apply_css(self)
+        return ScrollView.render_lines(self, crop)
+
+    def notify_style_update(self) -> None:
+        self._look += 1
+        super().notify_style_update()
 
     # ---- keys ------------------------------------------------------------------------------
 
