@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal
+from textual.events import Paste
 from textual.widgets import Input
 
+from app.terminal import sanitize
 from app.tui.widgets.cells import Line, Span, width_of
 from app.tui.widgets.ink import ink_of
 from app.tui.widgets.rows import Lines, Row
 
-MAX_CHARS = 500
+MAX_CHARS = 4000
+MAX_PASTE_CHARS = 100_000
 
 
 class FilterInput(Input):
@@ -34,6 +37,15 @@ class FilterInput(Input):
 
     def on_mount(self) -> None:
         self.value, self.first = self.first, ""
+
+    def _on_paste(self, event: Paste) -> None:
+        """Take a paste of several lines as one: Textual would keep only the first."""
+        event.stop()
+        event.prevent_default()
+        lines = [sanitize(line).replace("\t", " ") for line in event.text[:MAX_PASTE_CHARS].splitlines()]
+        text = " ".join(lines)
+        if text:
+            self.replace(text, *self.selection)
 
 
 class Filter(Horizontal):

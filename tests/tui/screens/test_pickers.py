@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.events import Paste
 
 from app import glyphs, theming
 from app.commands import COMMANDS
@@ -19,7 +20,7 @@ from app.tui.screens.logs import LogScreen, tail
 from app.tui.screens.palette import CommandPalette
 from app.tui.screens.themes import ThemePicker
 from app.tui.screens.tools import ToolsPicker, tool_entries
-from app.tui.widgets.cells import width_of
+from app.tui.widgets.cells import Span, width_of
 from app.tui.widgets.picker import AT_ONCE, Entry, Picker
 from tests.tui import snapshots
 from tests.tui.screens.harness import Harness
@@ -90,10 +91,30 @@ async def test_a_paste_of_lines_becomes_one_line_and_chooses_nothing() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         picker = Picker(app, "numbers", entries(3))
         await app.open(picker)
+        await pilot.press("x")
+        app.post_message(Paste("one\ntwo\r\n\x1b[31mthree\tfour"))
         await pilot.pause()
-        picker.filter.input.insert_text_at_cursor("entry\nnumber".splitlines()[0])
-        await pilot.pause()
+        assert picker.filter.value == "xone two [31mthree four"
         assert app.result == "not closed yet"
+
+
+MARKUP = ("x [/] y", "[/tmp/a]", "a [/ b", '{"k": [true, false]}', "see [1] and [/opt/data] then [bold")
+
+
+@pytest.mark.parametrize("text", MARKUP)
+async def test_what_looks_like_markup_is_shown_as_it_is(text: str) -> None:
+    app = Harness()
+    async with app.run_test(size=(140, 40)) as pilot:
+        picker = Picker(app, text, [Entry("k", text, text, (Span(text),), text)], hints=((text, text),))
+        await app.open(picker)
+        await pilot.pause()
+        picker.filter.say(text)
+        await pilot.pause()
+        assert page(app).count(text) >= 4
+        await pilot.press("escape")
+        await app.open(Picker(app, text, [], empty=text))
+        await pilot.pause()
+        assert page(app).count(text) == 2
 
 
 async def test_a_narrow_terminal_gets_the_picker_over_its_full_width() -> None:
