@@ -11,6 +11,7 @@ import struct
 import termios
 import threading
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,15 +75,19 @@ class Terminal:
         columns: int = 80,
         rows: int = 24,
         tap: Callable[[bytes], None] = lambda _: None,
+        display: Display | None = None,
     ) -> None:
-        self._display = Display(columns, rows)
+        self._display = display or Display(columns, rows)
         self._tap = tap
         self._changed = threading.Condition()
         leader, follower = pty.openpty()
         self._leader = leader
         self.resize(columns, rows)
         self.before = self.state()
-        self.pid = os.fork()
+        with warnings.catch_warnings():
+            # Python 3.12 warns of forks beside threads; the child does nothing but become the program.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self.pid = os.fork()
         if self.pid == 0:
             try:
                 os.close(leader)
