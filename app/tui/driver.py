@@ -8,12 +8,24 @@ import os
 import signal
 import termios
 from collections.abc import Callable
+from enum import Enum
 from typing import IO, Any, cast
 
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual.drivers.linux_driver import LinuxDriver
 
 LOOK_S = 1.0
 """How often to look whether the terminal is still there; a signal tells it only to some."""
+
+
+class _MoreKeys(Enum):
+    """Keys that Textual knows only from terminals with the kitty protocol; elsewhere it takes
+    alt+enter for enter, which sends what is half written."""
+
+    ALT_ENTER = "alt+enter"
+
+
+cast("dict[str, tuple[Enum, ...]]", ANSI_SEQUENCES_KEYS)["\x1b\r"] = (_MoreKeys.ALT_ENTER,)
 
 
 class ScreenDriver(LinuxDriver):
