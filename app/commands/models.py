@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from app.commands.face import Choice, Command, Completion, Face, words
 from app.commands.shared import change_generation, choose, clean, settings, show
 from app.config import KINDS, full_name, parse
+from app.exits import ExitCode, Failure
 from app.kinds import CHOICES, SettingError
+from backend.types import BackendError
 
 _SESSION = ("overflow", "max_rounds", "workspace")
 
@@ -32,9 +36,54 @@ async def _model(face: Face, rest: str) -> None:
         if chosen is None:
             return
         rest = chosen
+    elif (fetched := await _of_hub(face, rest)) is not None:
+        rest = fetched
+    if not rest:
+        return
     await face.load_model(rest, {})
     if face.session_id is not None and (await settings(face))["model"]["origin"] == "session":
         await face.manager.set_model_override(face.session_id, rest)
+
+
+async def _of_hub(face: Face, name: str) -> str | None:
+    """The file of a model that is named by its repository, fetched if the person wants it; "" if not.
+
+    None for any other name, and for a repository whose model is here. Raises Failure.
+    """
+    from app import model_catalog
+
+    here = {entry.name.casefold() for entry in await face.manager.models()}
+    if not model_catalog.is_repository(name) or name.casefold() in here or Path(name).exists():
+        return None
+    try:
+        wanted = await asyncio.to_thread(model_catalog.offer, name)
+        size, missing = wanted.total_bytes / 1e9, wanted.missing_bytes
+        if missing:
+            title = f"{wanted.repo} {wanted.quantization}, {size:.2f} GB, licence {wanted.licence}"
+            detail = f"{missing / 1e9:.2f} GB of {wanted.free_bytes / 1e9:.2f} GB that are free"
+            choices = [Choice("yes", "fetch it", detail), Choice("no", "leave it")]
+            if await choose(face, title, choices) != "yes":
+                return ""
+        return str(await asyncio.to_thread(model_catalog.pull, wanted, _Tenths(face)))
+    except BackendError as err:
+        remedy = str(vars(err).get("remedy", ""))
+        raise Failure("hub", str(err), remedy=remedy, exit_code=ExitCode.NO_MODEL) from err
+
+
+class _Tenths:
+    """Tells how far a download is, ten times in all. Called on another thread."""
+
+    def __init__(self, face: Face) -> None:
+        self._face = face
+        self._loop = asyncio.get_running_loop()
+        self._told = 0
+
+    def __call__(self, done: int, total: int) -> bool:
+        tenths = 10 * done // total if total else 0
+        if tenths > self._told:
+            self._told = tenths
+            self._loop.call_soon_threadsafe(self._face.say, f"fetched {10 * tenths} %")
+        return True
 
 
 async def _complete_models(face: Face, rest: str) -> Sequence[Completion]:

@@ -104,6 +104,7 @@ async def _plain(start: Start) -> int:
     page.clear_row = console.clear_row
     console.start()
     code = await Loop(face, console).run()
+    console.clear_row()
     if not console.piped:
         _say_goodbye(face)
     return code

@@ -23,6 +23,8 @@ from app.terminal import is_terminal, sanitize
 ARM_S = 0.5
 """How long after a question appears keys do nothing: what was typed ahead answers no question."""
 BURST_S = 0.03
+"""Lines that come closer together than this are one paste."""
+MOST_BURST_S = 0.5
 PROMPT = "you: "
 
 
@@ -214,7 +216,7 @@ class PlainConsole:
     # ---- parts -----------------------------------------------------------------------------
 
     def _prompt(self) -> None:
-        if self._is_terminal and not self._busy:
+        if self._is_terminal and not self._busy and not self._prompted:
             draft = f"(your draft: {sanitize(self._next)}) " if self._next else ""
             self._out.write(f"{PROMPT}{draft}")
             self._out.flush()
@@ -225,14 +227,14 @@ class PlainConsole:
         if self._is_terminal and line.endswith("\\"):
             self._paste.append(line[:-1])
             return None
-        if self._is_terminal and "\n" in line:
+        if self._is_terminal and line.strip("\n").count("\n"):
             self._paste += line.split("\n")
             count = len(self._paste)
             self._out.write(f"[pasted {count} lines] Enter sends, or write on: ")
             self._out.flush()
             return None
         parts, self._paste = [*self._paste, line], []
-        text = "\n".join(parts).rstrip("\n") if len(parts) > 1 else line
+        text = "\n".join(parts).strip("\n")
         if not text.strip() and self._next:
             # An empty line sends the draft as it was.
             text = self._next
@@ -283,7 +285,12 @@ def _read_lines(say: Callable[[str | None], None], is_terminal: bool) -> None:
         except OSError:
             data = b""
         if data and is_terminal:
-            while data.endswith(b"\n") and select.select([0], [], [], BURST_S)[0]:
+            deadline = time.monotonic() + MOST_BURST_S
+            while (
+                data.endswith(b"\n")
+                and time.monotonic() < deadline
+                and select.select([0], [], [], BURST_S)[0]
+            ):
                 more = os.read(0, 65536)
                 if not more:
                     break

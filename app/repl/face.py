@@ -19,6 +19,7 @@ from app.repl.narrator import DEFAULT_NAME, Narrator
 from app.repl.outside import edit, run_shell
 from app.repl.page import PlainPage, StyledPage
 from app.sessions.errors import FiresideError
+from app.sessions.events import SessionBranchEvent
 from app.terminal import sanitize
 from app.tui.sending import file_block, mentions, shell_block
 from app.tui.start import SLOTS, Start, in_thread, make_manager, make_private_manager
@@ -244,6 +245,13 @@ class ReplFace:
         if self._session_id is not None:
             await self.manager.interrupt(self._session_id)
 
+    async def notice_turn(self) -> None:
+        """Learn whether a command began a turn, before its first event comes."""
+        if self._session_id is not None:
+            snapshot = await self.manager.get(self._session_id, include_items=False)
+            if snapshot.status == "running" and self.narrator.session_id == snapshot.id:
+                self.narrator.expect()
+
     async def resolve(self) -> None:
         """Put the first open question to the person, and hand on the answer."""
         question = self.narrator.questions[0]
@@ -340,7 +348,7 @@ class ReplFace:
         self._loading = task
 
     async def _load_now(self, source: str | None, options: Mapping[str, Any]) -> None:
-        wanted = {"slots": SLOTS, **self.settings.load_options(), **options}
+        wanted: dict[str, Any] = {"slots": SLOTS, **self.settings.load_options(), **options}
         wanted.pop("assistant_model", None)
         manager = self._manager
         assert manager is not None
@@ -420,7 +428,17 @@ class ReplFace:
     async def _take(self, narrator: Narrator, events: AsyncGenerator[SessionEvent]) -> None:
         async with aclosing(events):
             async for event in events:
+                if isinstance(event, SessionBranchEvent) and event.active == narrator.question_id:
+                    await self._count_variants(narrator)
                 narrator.take(event)
+
+    async def _count_variants(self, narrator: Narrator) -> None:
+        """The last message is answered anew: say which of its answers comes."""
+        if narrator.answer_id is None:
+            return
+        with contextlib.suppress(FiresideError):
+            number = len(await self.manager.siblings(narrator.answer_id)) + 1
+            narrator.variant = f"variant {number} of {number}"
 
     async def _stop_following(self) -> None:
         task, self._follower = self._follower, None

@@ -119,6 +119,9 @@ class Loop:
         from app.commands import run_line
 
         await self._guarded(run_line(self.face, line))
+        await self._guarded(self.face.notice_turn())
+        if self.console.piped:
+            await self._whole_turn()
 
     async def _guarded(self, work: Awaitable[None]) -> bool:
         """Await `work`; what goes wrong is told, and False comes back."""

@@ -155,7 +155,10 @@ class Narrator:
 
     def _say(self, event: OutputTextDeltaEvent) -> None:
         if event.repeated:
-            return  # It stands above already.
+            # It stands above already.
+            self.variant = "goes on"
+            self._streamed.add(event.message_id)
+            return
         self._end_thought()
         self._head()
         if event.message_id != self._answered and self._answered is not None:

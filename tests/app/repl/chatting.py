@@ -151,6 +151,7 @@ async def chat(
         page = StyledPage(ink, put, show, lambda: columns, show_thinking=thinks)
     face = ReplFace(begin, person, page, ink, echoes=not plain and not piped)
     person.face = face
+    face.retheme = read  # type: ignore[assignment]
     watch(face)
     before = beginning._engine, beginning._tools
     beginning._engine = lambda **options: engine  # type: ignore[assignment]
@@ -160,6 +161,18 @@ async def chat(
     finally:
         beginning._engine, beginning._tools = before
     return Told(out.getvalue(), code, engine, person, live)
+
+
+def written(face: ReplFace) -> str:
+    """The answer that is being written."""
+    answer = face.page._answer if isinstance(face.page, StyledPage) else None
+    return answer.source if answer else ""
+
+
+async def wait_until(is_so: Callable[[], Any]) -> None:
+    """Let the chat go on until something is so."""
+    while not is_so():
+        await asyncio.sleep(0.001)
 
 
 def last_user_text(engine: ScriptedEngine) -> str:

@@ -117,6 +117,21 @@ class Terminal:
         self.until(is_there, key)
         self.type("\r")
 
+    def press_until(self, keys: str, wanted: str) -> None:
+        """Press keys, again after a second, until something is shown: they may be dropped at first."""
+        pressed = 0.0
+
+        def is_there() -> bool:
+            nonlocal pressed
+            if wanted in self.text:
+                return True
+            if time.monotonic() - pressed > 1:
+                pressed = time.monotonic()
+                self.type(keys)
+            return False
+
+        self.until(is_there, wanted)
+
     def resize(self, rows: int, columns: int) -> None:
         self._screen.resize(rows, columns)
         self.child.setwinsize(rows, columns)

@@ -10,7 +10,7 @@ from app.repl.console import Ended
 from app.repl.face import ReplFace
 from backend.scripted import Pause, ScriptedEngine
 from backend.types import ContextOverflowError, EngineError, ReasoningPiece, ToolCall
-from tests.app.repl.chatting import chat, home_files, last_user_text
+from tests.app.repl.chatting import chat, home_files, last_user_text, wait_until, written
 
 
 async def test_each_line_is_answered() -> None:
@@ -191,10 +191,7 @@ async def test_ctrl_c_stops_the_reply_and_keeps_its_text() -> None:
     faces: list[ReplFace] = []
 
     async def stop() -> None:
-        while "half a rep" not in "".join(
-            str(row) for row in [faces[0].page._answer and faces[0].page._answer.source]
-        ):  # type: ignore[union-attr]
-            await asyncio.sleep(0.001)
+        await wait_until(lambda: "half a rep" in written(faces[0]))
         await faces[0].interrupt()
 
     scripts = [["half a rep", Pause(until=gate), "ly"], ["fine"]]
@@ -210,11 +207,9 @@ async def test_what_is_typed_meanwhile_waits_in_the_queue() -> None:
     faces: list[ReplFace] = []
 
     async def type_ahead() -> None:
-        while not faces[0].narrator.busy:
-            await asyncio.sleep(0.001)
+        await wait_until(lambda: faces[0].narrator.busy)
         await faces[0].send("second")
-        while not faces[0].narrator.queued:
-            await asyncio.sleep(0.001)
+        await wait_until(lambda: faces[0].narrator.queued)
         gate.set()
 
     told = await chat("first", type_ahead, scripts=[["one", Pause(until=gate)], ["two"]], watch=faces.append)
@@ -230,8 +225,7 @@ async def test_a_waiting_message_can_be_taken_back() -> None:
     async def type_ahead() -> None:
         from app.commands import run_line
 
-        while not faces[0].narrator.busy:
-            await asyncio.sleep(0.001)
+        await wait_until(lambda: faces[0].narrator.busy)
         await faces[0].send("second")
         await run_line(faces[0], "/queue")
         await run_line(faces[0], "/queue remove 1")
@@ -359,3 +353,226 @@ async def test_plain_words_stand_for_edges() -> None:
     assert "scripted: **Yes** `a`.\n" in told.seen
     assert "thought: 0.0 s\n" in told.seen
     assert all(sign not in told.text for sign in "›╎╏\x1b")
+
+
+# ---- more of replies and commands ------------------------------------------------------------
+
+
+async def test_a_reply_tried_again_says_which_it_is() -> None:
+    told = await chat("hi", "/retry", "/retry", scripts=[["one"], ["two"], ["three"]])
+    assert "scripted   variant 2 of 2\n  two\n" in told.seen
+    assert "scripted   variant 3 of 3\n  three\n" in told.seen
+
+
+async def test_a_continued_reply_is_not_written_twice() -> None:
+    gate = asyncio.Event()
+    faces: list[ReplFace] = []
+
+    async def stop() -> None:
+        while "once upon" not in "".join(
+            row for row in [faces[0].page._answer and faces[0].page._answer.source] if row
+        ):  # type: ignore[union-attr]
+            await asyncio.sleep(0.001)
+        await faces[0].interrupt()
+
+    scripts = [["once upon", Pause(until=gate)], [" a time"]]
+    told = await chat("hi", stop, "/continue", scripts=scripts, watch=faces.append)
+    assert "scripted   goes on\n" in told.seen
+    assert told.seen.count("once upon") == 1
+    assert "a time" in told.seen
+
+
+async def test_edit_asks_anew_with_another_message() -> None:
+    told = await chat("hi", "/edit hello", scripts=[["one"], ["two"]])
+    assert last_user_text(told.engine) == "hello"
+    assert len(told.engine.requests[-1].messages or ()) == 1
+
+
+async def test_rewind_goes_back_to_before_a_chosen_message() -> None:
+    told = await chat("one", "two", "/rewind", "other", answers=["2"], scripts=[["a"], ["b"], ["c"]])
+    assert told.person.inserted == ["one"]
+    assert [turn["content"] for turn in told.engine.requests[-1].messages or ()] == ["other"]
+
+
+async def test_search_opens_the_chat_of_a_hit() -> None:
+    await chat("the heron flies", scripts=[["It does."]])
+    told = await chat("/search heron", answers=["1"])
+    assert "user: the heron flies" in told.seen
+    assert "› the heron flies\n" in told.seen
+
+
+async def test_export_and_import_bring_a_chat_back(tmp_path: Path) -> None:
+    file = tmp_path / "chat.jsonl"
+    told = await chat("hello", f"/export {file}", scripts=[["Hi."]])
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert str(file) in "".join(told.seen.split())
+    told = await chat(f"/import {file}")
+    assert "› hello\n" in told.seen
+
+
+async def test_export_writes_over_nothing_without_a_yes(tmp_path: Path) -> None:
+    file = tmp_path / "chat.md"
+    file.write_text("mine")
+    await chat("hello", f"/export {file}", scripts=[["Hi."]], answers=["n"])
+    assert file.read_text() == "mine"
+
+
+async def test_rename_and_resume_by_title() -> None:
+    await chat("hello", "/rename On herons", scripts=[["Hi."]])
+    told = await chat("/resume", answers=["herons"])
+    assert "On herons" in told.seen
+    assert "› hello\n" in told.seen
+
+
+async def test_resume_without_an_id_asks_at_the_start() -> None:
+    await chat("hello", scripts=[["Hi."]])
+    told = await chat(answers=["1"], resume="")
+    assert "Which chat?" in told.seen
+    assert "› hello\n" in told.seen
+
+
+async def test_the_system_prompt_is_set_shown_and_taken_back() -> None:
+    told = await chat("/system Be brief.", "hi", "/system", "/system none", "hi", scripts=[["a"], ["b"]])
+    first, second = told.engine.requests
+    assert (first.messages or ())[0] == {"role": "system", "content": "Be brief."}
+    assert (second.messages or ())[0]["role"] == "user"
+    assert "System prompt\n  Be brief." in told.seen
+
+
+async def test_think_effort_and_params() -> None:
+    told = await chat("/think off", "hi", "/effort high", "/params", scripts=[["a"]])
+    assert told.engine.requests[0].config.enable_thinking is False
+    assert "enable_thinking" in told.seen and "this chat" in told.seen
+    assert "reasoning_effort" in told.seen
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("/effort loads", "reasoning_effort is one of"),
+        ("/set temprature 1", "did you mean"),
+        ("/set temperature hot", "must be a number"),
+        ("/retry --temperature", "There is no message yet."),
+        ("/approve maybe", "approve is one of"),
+        ("/resume nothing", "No chat begins with"),
+        ("/tools revoke 9", "Say which rule"),
+        ("/attach /none/such", "cannot be read"),
+        ("/import /none/such", "such"),
+        ("/theme nothing", "There is no theme"),
+        ("/think perhaps", "takes on, off or auto"),
+        ("/context", "together"),
+        ("/keys", "ctrl+r"),
+        ("/logs", "There is no log yet"),
+        ("/copy", "There is nothing to copy"),
+        ("/continue", "no reply that could go on"),
+        ("/undo", "nothing to take back"),
+        ("/fork", "this chat is empty"),
+        ("/help retry", "answer the last message anew"),
+        ("/approve plan", "The model only reads"),
+    ],
+)
+async def test_what_commands_say(line: str, said: str) -> None:
+    told = await chat(line)
+    assert said in " ".join(told.seen.split())
+    assert told.code == 0
+
+
+async def test_save_keeps_a_profile(isolated_home: Path) -> None:
+    await chat("/system Be brief.", "/set temperature 0.25", "/save terse")
+    text = (isolated_home / ".config/fireside/profiles/terse.toml").read_text()
+    assert 'system = "Be brief."' in text
+    assert "temperature = 0.25" in text
+
+
+async def test_a_rule_is_shown_and_taken_back() -> None:
+    from tools import tool
+
+    ran: list[str] = []
+
+    @tool(does="write")
+    def write_note(path: str, text: str) -> str:
+        """Write a note."""
+        ran.append(path)
+        return "wrote it"
+
+    told = await chat(
+        *("go", "again", "/tools", "/tools revoke 1", "once more"),
+        scripts=[*calling(), *calling(), *calling()],
+        answers=["s", "n"],
+        tools=[write_note],
+    )
+    assert len(ran) == 2
+    assert "Allowed in this chat:" in told.seen
+    assert "rule 1" in told.seen
+    assert "such calls ask again" in told.seen
+
+
+async def test_edited_arguments_run_after_another_yes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    editor = tmp_path / "editor.sh"
+    editor.write_text('#!/bin/sh\nprintf \'{"path": "b.txt", "text": "mine"}\' > "$1"\n')
+    editor.chmod(0o700)
+    monkeypatch.setenv("EDITOR", str(editor))
+    monkeypatch.delenv("VISUAL", raising=False)
+    ran, text, _ = await run_tool("e", "y")
+    assert ran == [("b.txt", "mine")]
+    assert "mine" in text
+
+
+async def test_a_form_of_a_tool_is_filled_in() -> None:
+    from tools import Field, Form, ToolContext, tool
+
+    got: list[object] = []
+
+    @tool(does="nothing")
+    async def ask_person(context: ToolContext) -> str:
+        """Ask."""
+        fields = (Field("count", "How many", "number"), Field("why", "Why", required=False))
+        got.append(await context.ask(Form("Some details, please.", fields)))
+        return "asked"
+
+    call = ToolCall("c", "ask_person", {}, "{}")
+    told = await chat("go", scripts=[[call], ["ok"]], answers=["many", "3", ""], tools=[ask_person])
+    assert "Some details, please." in told.seen
+    assert "a number, please" in told.seen
+    assert got == [{"count": 3.0}]
+
+
+async def test_a_choice_of_a_tool_is_made_by_its_number() -> None:
+    from tools import Field, Form, ToolContext, tool
+
+    got: list[object] = []
+
+    @tool(does="nothing")
+    async def ask_person(context: ToolContext) -> str:
+        """Ask."""
+        got.append(await context.ask(Form("Which?", (Field("bird", choices=("heron", "wren")),))))
+        return "asked"
+
+    call = ToolCall("c", "ask_person", {}, "{}")
+    await chat("go", scripts=[[call], ["ok"]], answers=["2"], tools=[ask_person])
+    await chat("go", scripts=[[call], ["ok"]], answers=["neither"], tools=[ask_person])
+    assert got == [{"bird": "wren"}, None]
+
+
+async def test_a_repository_is_fetched_after_a_yes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from types import SimpleNamespace
+
+    from app import model_catalog
+
+    offer = SimpleNamespace(
+        repo="someone/bird-GGUF",
+        quantization="Q4_K_M",
+        total_bytes=10**9,
+        missing_bytes=10**9,
+        free_bytes=10**12,
+        licence="mit",
+    )
+    monkeypatch.setattr(model_catalog, "offer", lambda name: offer)
+    monkeypatch.setattr(model_catalog, "pull", lambda wanted, progress: tmp_path / "bird.gguf")
+    refused = await chat("/model someone/bird-GGUF", answers=["2"])
+    assert "1.00 GB" in refused.seen and "licence mit" in refused.seen
+    assert refused.engine.card.model_id == "scripted"
+    told = await chat("/model someone/bird-GGUF", "hi", answers=["1"], scripts=[["yes"]])
+    assert told.engine.card.model_id == str(tmp_path / "bird.gguf")

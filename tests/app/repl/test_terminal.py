@@ -246,7 +246,7 @@ def test_plain_is_words_only(tmp_path: Path, flags: tuple[str, ...], environ: di
         terminal.wait("approve? run_shell")
         terminal.wait("touch ran")
         terminal.wait("[n] no, go on")
-        terminal.until(lambda: "refused" in terminal.text or terminal.type("\n") or False, "refused")
+        terminal.press_until("\n", "refused")
         terminal.wait("Not run.")
         terminal.wait("you:", times=3)
         terminal.type("\x04")
