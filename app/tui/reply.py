@@ -14,6 +14,8 @@ from app.tui.transcript.entry import Entry
 from app.tui.transcript.tool_entry import ToolCall
 
 STOP_HINT = "esc stops"
+RATE_AFTER_S = 0.2
+"""A rate over less time than this is a guess: progress that arrives late arrives at once."""
 
 
 class Page(Protocol):
@@ -79,7 +81,7 @@ class Reply:
         if self._read_from is None or self._read_from[1] > done:
             self._read_from = (now, done)
         began, at = self._read_from
-        speed = (done - at) / (now - began) if now > began else 0.0
+        speed = (done - at) / (now - began) if now - began >= RATE_AFTER_S else 0.0
         left = f"{max(1, round((total - done) / speed))} s left" if speed and done < total else ""
         facts = [f"{done:,} of {total:,} tokens"]
         facts += [f"{reused:,} reused"] if reused else []

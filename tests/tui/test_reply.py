@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from app.tui.reply import Reply
+from app.tui.story import Story
+from app.tui.transcript.entries import Progress
+from app.tui.transcript.entry import Entry
 from backend.types import ToolCallPiece
 from tests.tui.program import running
 from tests.tui.test_approvals import Recorder, call
@@ -21,3 +25,30 @@ async def test_words_before_a_streamed_call_stand_there_once() -> None:
         kinds = run.kinds()
         assert kinds.index("answer") < kinds.index("tool") < len(kinds) - 1
         assert sum("Let me keep this." in row for row in run.screen()) == 1
+
+
+def test_a_rate_of_reading_is_told_once_it_is_known() -> None:
+    now = 0.0
+    reply = Reply(QuietPage(), Story("model"), seconds=lambda: now)
+    shown: list[tuple[str, tuple[str, ...]]] = []
+    for now, done in ((10.0, 0), (10.001, 512), (11.0, 1024)):
+        reply.show_prefill(done, 2048, 0)
+        progress = next(entry for entry in reply.story.entries if isinstance(entry, Progress))
+        shown.append((progress.left, tuple(progress.facts)))
+    assert shown == [
+        ("", ("0 of 2,048 tokens",)),
+        ("", ("512 of 2,048 tokens",)),  # what arrives late arrives together
+        ("1 s left", ("1,024 of 2,048 tokens", "1,024 tok/s")),
+    ]
+
+
+class QuietPage:
+    """A page on which nobody looks."""
+
+    def add(self, entry: Entry) -> None: ...
+    def discard(self, entry: Entry) -> None: ...
+    def append_text(self, entry: Entry, delta: str) -> None: ...
+    def finish(self, entry: Entry) -> None: ...
+    def changed(self, entry: Entry) -> None: ...
+    def fold_thought(self, entry: Entry) -> bool:
+        return False
