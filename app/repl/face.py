@@ -19,7 +19,7 @@ from app.repl.narrator import DEFAULT_NAME, Narrator
 from app.repl.outside import edit, run_shell
 from app.repl.page import PlainPage, StyledPage
 from app.sessions.errors import FiresideError
-from app.sessions.events import SessionBranchEvent
+from app.sessions.events import ResponseCreatedEvent
 from app.terminal import sanitize
 from app.tui.sending import file_block, mentions, shell_block
 from app.tui.start import SLOTS, Start, in_thread, make_manager, make_private_manager
@@ -428,16 +428,18 @@ class ReplFace:
     async def _take(self, narrator: Narrator, events: AsyncGenerator[SessionEvent]) -> None:
         async with aclosing(events):
             async for event in events:
-                if isinstance(event, SessionBranchEvent) and event.active == narrator.question_id:
-                    await self._count_variants(narrator)
+                if isinstance(event, ResponseCreatedEvent) and narrator.is_anew:
+                    await self._count_variants(narrator, event.response.id)
                 narrator.take(event)
 
-    async def _count_variants(self, narrator: Narrator) -> None:
+    async def _count_variants(self, narrator: Narrator, response_id: str) -> None:
         """The last message is answered anew: say which of its answers comes."""
+        narrator.is_anew = False
         if narrator.answer_id is None:
             return
         with contextlib.suppress(FiresideError):
-            number = len(await self.manager.siblings(narrator.answer_id)) + 1
+            answers = await self.manager.siblings(narrator.answer_id)
+            number = 1 + sum(answer["response_id"] != response_id for answer in answers)
             narrator.variant = f"variant {number} of {number}"
 
     async def _stop_following(self) -> None:

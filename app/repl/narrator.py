@@ -88,6 +88,8 @@ class Narrator:
     question_id: str | None = None
     """The message that was answered last, and below the text of its answer."""
     answer_id: str | None = None
+    is_anew: bool = False
+    """Whether the next reply answers the same message as the last one."""
     _began: float = 0.0
     _thought_at: float | None = None
     _named: bool = False
@@ -377,8 +379,9 @@ class Narrator:
                 page.note(f"refused: {reason}")
             case OutputFileDoneEvent(filename=name):
                 page.note(f"a file was made: {name or event.file_id}")
-            case SessionBranchEvent():
+            case SessionBranchEvent(active=active):
                 self._answered = None
+                self.is_anew = active is not None and active == self.question_id
             case _:
                 pass
 
