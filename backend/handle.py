@@ -282,7 +282,10 @@ class ModelHandle:
         return self.options.threads or default_threads()
 
     def residency(self, params: EngineParams | None) -> dict[str, Any]:
-        """Weights per device and the pipeline's part, JSON-ready. `params`: of the context, if built."""
+        """Weights per device and the pipeline's part, with the sampling that the file names, JSON-ready.
+
+        `params`: of the context, if built.
+        """
         built = params is not None
         share = params.slots / self.plan.slots if params else 0.0
         devices = [
@@ -301,7 +304,12 @@ class ModelHandle:
             "slots": params.slots if params else self.plan.slots,
             "context": self.max_seq,
         }
-        return {"devices": devices, "pipeline": pipeline, "notes": list(self.plan.notes)}
+        return {
+            "devices": devices,
+            "pipeline": pipeline,
+            "notes": list(self.plan.notes),
+            "defaults": self.defaults.as_dict(),
+        }
 
 
 @dataclass(frozen=True)

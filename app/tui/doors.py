@@ -67,16 +67,16 @@ async def _model(app: FiresideApp) -> None:
 
     await app.ready()
     app.say("looking for models")
-    models = [model for model in await app.manager.models() if model.kind != "broken"]
+    models = await app.manager.models()
     choice = await app.push_screen_wait(ModelPicker(app, models, card=app.manager.desk.card))
     if choice is None:
         return
-    source = choice.source or await _download(app)
+    source = choice.source or await _download(app, choice.query)
     if source and await app.load_model(source, choice.options) and app.chat.facts.model is not None:
         await app.chat.manager.set_model_override(await app.chat.ensure(), source)
 
 
-async def _download(app: FiresideApp) -> str | None:
+async def _download(app: FiresideApp, query: str = "") -> str | None:
     """A model that is fetched from the hub after a look at what it takes; None where nothing came."""
     from app import model_catalog
     from app.commands.face import Choice
@@ -85,7 +85,7 @@ async def _download(app: FiresideApp) -> str | None:
     from app.tui.dialogs import LineDialog
 
     title = "a model on the hub: owner/name, or owner/name:Q4_K_M"
-    name = await app.push_screen_wait(LineDialog(app, title))
+    name = await app.push_screen_wait(LineDialog(app, title, query))
     if not name or not name.strip():
         return None
     app.say("asking the hub")
@@ -115,7 +115,9 @@ async def _params(app: FiresideApp) -> None:
     from app.tui.screens.params import ParamsScreen
 
     session_id, manager = await app.chat.ensure(), app.chat.manager
-    await app.push_screen_wait(ParamsScreen(app, session_id, manager=manager))
+    desk = app.manager.desk
+    defaults = desk.engine.residency.get("defaults") if desk.card is not None else None
+    await app.push_screen_wait(ParamsScreen(app, session_id, manager=manager, model_defaults=defaults))
 
 
 async def _tools(app: FiresideApp) -> None:

@@ -85,6 +85,8 @@ class ModelChoice:
 
     source: str
     options: Mapping[str, Any]
+    query: str = ""
+    """What was looked for, where a download is wanted."""
 
 
 @dataclass
@@ -456,7 +458,7 @@ class ModelPicker(Dialog[ModelChoice | None]):
         self._show_selected()
 
     def action_download(self) -> None:
-        self.dismiss(ModelChoice("", {"query": self.filter.value}))
+        self.dismiss(ModelChoice("", {}, self.filter.value))
 
     def action_choose(self) -> None:
         """Load what is selected, unless it cannot be loaded."""

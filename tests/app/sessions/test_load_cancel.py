@@ -66,3 +66,10 @@ async def test_a_real_load_is_given_up(tiny_llama: Path) -> None:
         assert failure.value.code == "cancelled"
         card = await manager.load_model(str(tiny_llama))
         assert card.max_seq
+
+
+@pytest.mark.model
+async def test_the_sampling_that_a_file_names_is_told_of_the_loaded_model(tiny_llama: Path) -> None:
+    async with SessionManager(engine=InProcessEngine(), store=None) as manager:
+        await manager.load_model(str(tiny_llama))
+        assert manager.desk.engine.residency["defaults"] == {}

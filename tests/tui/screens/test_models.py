@@ -232,7 +232,7 @@ async def test_nothing_here_and_nothing_fitting_point_at_the_download() -> None:
         await opened(app, pilot, models=[])
         assert any("There is no model on this machine yet." in line for line in snapshots.text_of(app))
         await pilot.press(*"qwen", "ctrl+d")
-        assert app.result == ModelChoice("", {"query": "qwen"})
+        assert app.result == ModelChoice("", {}, "qwen")
 
 
 async def test_a_hostile_name_stays_on_its_row() -> None:
