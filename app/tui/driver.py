@@ -12,7 +12,10 @@ from enum import Enum
 from typing import IO, Any, cast
 
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
+from textual.drivers import linux_driver
 from textual.drivers.linux_driver import LinuxDriver
+
+from app.tui.input_parser import PatientParser
 
 LOOK_S = 1.0
 """How often to look whether the terminal is still there; a signal tells it only to some."""
@@ -41,6 +44,11 @@ class ScreenDriver(LinuxDriver):
         self._is_to_stop = False
         self._file = cast("IO[str]", _Output(self._file))
         self._loop.call_later(LOOK_S, self._look)
+
+    def run_input_thread(self) -> None:
+        """Read keys by the parser that a lost end of a paste cannot stop."""
+        linux_driver.XTermParser = PatientParser  # pyright: ignore[reportPrivateImportUsage]
+        super().run_input_thread()
 
     def use_mouse(self, on: bool) -> None:
         """Take the mouse, or leave it to the terminal for its own selection; holds after a stop too."""

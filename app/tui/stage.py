@@ -127,7 +127,8 @@ class Stage(App[int]):
 
     def on_resize(self, event: events.Resize) -> None:
         """Another size of the terminal."""
-        self.place(event.size.width, event.size.height)
+        # Textual tells its subclasses first: until it has heard too, `size` is the size of before.
+        self.call_next(self.place, *event.size)
 
     def place(self, width: int, height: int) -> None:
         """Give every part its columns and rows."""

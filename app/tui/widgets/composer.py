@@ -133,9 +133,9 @@ class Draft(TextArea):
         return line
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """As the base class, which looks its styles up at every key; they change with the theme and the focus."""
+        """As the base class, which looks its styles up at every key: they change with theme and focus."""
         look = (self.has_focus, self._look)
-        if self._theme is not None and look != self._dressed_for:
+        if look != self._dressed_for:
             self._dressed_for = look
             self._theme.apply_css(self)
         return ScrollView.render_lines(self, crop)
