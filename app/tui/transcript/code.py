@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from app.tui.transcript.blocks import Leaf
 from app.tui.transcript.highlight import Highlighter, Line, language_of
 from app.tui.transcript.layout import Layout, Page
+from app.tui.transcript.leaves import Leaf
 from app.tui.transcript.rows import Ground, Row, Run
 from app.tui.transcript.wrap import breaks, cells, clip_prefix, prefix_runs, run_starts, slice_runs
 

@@ -11,9 +11,9 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.tui.transcript.blocks import References
 from app.tui.transcript.clean import Cleaner, clean
 from app.tui.transcript.grammar import parser
+from app.tui.transcript.leaves import References
 from app.tui.transcript.maths import DOLLAR_LIMIT, FORMULA_LIMIT
 from app.tui.transcript.rows import Mode, Run, add_attributes
 

@@ -6,9 +6,9 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from app.tui.transcript.blocks import Leaf, References
 from app.tui.transcript.clean import Cleaner
 from app.tui.transcript.inline import Inline, Text, read_inline
+from app.tui.transcript.leaves import Leaf, References
 from app.tui.transcript.rows import Mode, Row, Run
 from app.tui.transcript.wrap import breaks, clip_prefix, prefix_runs, run_starts, slice_runs
 

@@ -9,12 +9,12 @@ from bisect import bisect_right
 from time import perf_counter
 from typing import NamedTuple
 
-from app.tui.transcript.blocks import Leaf
 from app.tui.transcript.clean import Cleaner, clean
 from app.tui.transcript.code import advance_code, lay_code
 from app.tui.transcript.grammar import parser
 from app.tui.transcript.highlight import load_lexers
 from app.tui.transcript.layout import Layout, Page, lay_text
+from app.tui.transcript.leaves import Leaf
 from app.tui.transcript.resume import Document, parse_whole
 from app.tui.transcript.rows import COLOUR, CodeBlock, Mode, Row
 from app.tui.transcript.tables import lay_table

@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import re
 
-from app.tui.transcript.blocks import TRIMMED, Container, Leaf, Parsed, References, Start, parse_blocks
+from app.tui.transcript.blocks import Parsed, Start, parse_blocks
+from app.tui.transcript.leaves import TRIMMED, Container, Leaf, References
 
 _log = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import NamedTuple
 
-from app.tui.transcript.blocks import Leaf, SourceLine
 from app.tui.transcript.inline import Text, read_inline
 from app.tui.transcript.layout import Layout, Page
+from app.tui.transcript.leaves import Leaf, SourceLine
 from app.tui.transcript.rows import Row, Run, add_attributes
 from app.tui.transcript.wrap import breaks, cells, clip_prefix, is_narrow, prefix_runs, run_starts, slice_runs
 

@@ -10,7 +10,7 @@ from itertools import accumulate
 
 from rich.cells import cell_len, split_graphemes
 
-from app.tui.transcript.blocks import QUOTE_EDGE
+from app.tui.transcript.leaves import QUOTE_EDGE
 from app.tui.transcript.rows import Mode, Run
 
 _NOT_NARROW = re.compile(
