@@ -28,10 +28,10 @@ async def test_words_before_a_streamed_call_stand_there_once() -> None:
 
 
 def test_a_rate_of_reading_is_told_once_it_is_known() -> None:
-    times = [11.0, 10.001, 10.0]
-    reply = Reply(QuietPage(), Story("model"), seconds=times.pop)
+    clock = [0.0]
+    reply = Reply(QuietPage(), Story("model"), seconds=lambda: clock[0])
     shown: list[tuple[str, tuple[str, ...]]] = []
-    for done in (0, 512, 1024):
+    for clock[0], done in ((10.0, 0), (10.001, 512), (11.0, 1024)):
         reply.show_prefill(done, 2048, 0)
         progress = next(entry for entry in reply.story.entries if isinstance(entry, Progress))
         shown.append((progress.left, tuple(progress.facts)))
