@@ -153,6 +153,9 @@ class FiresideApp(Rooms):
         if not self.transcript.has_focus:
             return
         block, error = self.transcript.current, self.chat.error
+        if self.find_key(event):
+            event.stop()
+            return
         if block is not None:
             if self.block_key(event, block):
                 event.stop()
@@ -239,7 +242,7 @@ class FiresideApp(Rooms):
             self.draft.focus()
         elif self.chat.busy:
             await self.chat.stop()
-        else:
+        elif not self.give_up():
             self.seam.dismiss()
             self.draft.focus()
 

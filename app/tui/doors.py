@@ -101,11 +101,15 @@ async def _download(app: FiresideApp, query: str = "") -> str | None:
 
         def show(done: int, total: int) -> bool:
             app.call_from_thread(app.show_download, done / total if total else 0.0)
-            return app.is_running
+            return app.is_running and not app.given_up
 
+        app.begin_download()
         return str(await asyncio.to_thread(model_catalog.pull, wanted, show))
     except Exception as err:  # The network fails in many ways; each is told.
-        app.say(str(explain(err)), error=True)
+        if app.given_up:
+            app.say("The download was stopped. Fetched again, it goes on where it stopped.")
+        else:
+            app.say(str(explain(err)), error=True)
         return None
     finally:
         app.show_download(None)

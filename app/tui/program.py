@@ -50,6 +50,7 @@ class Program(Stage):
         super().__init__(palette, glyphs, history or History(), motion=motion, hyperlinks=hyperlinks)
         self.start = start
         self.model = ModelState()
+        self._given_up = False
         self.failure: Failure | None = None
         """Why the program could not begin; told after the terminal is itself again."""
         self.chats: dict[str, Chat] = {}
@@ -323,14 +324,19 @@ class Program(Stage):
         from app.sessions.errors import FiresideError
 
         await self.ready()
-        self.model.load, self.model.failed = 0.0, False
+        self.model.load, self.model.failed, self._given_up = 0.0, False, False
         self.refresh_facts()
         before = self.model.name
         try:
-            await self.manager.load_model(source, progress=self._progress, **(options or {}))
+            await self.manager.load_model(
+                source, progress=self._progress, go_on=lambda: not self._given_up, **(options or {})
+            )
         except FiresideError as err:
             self.model.failed = self.manager.desk.card is None
-            self.load_failed(err)
+            if self._given_up:
+                self.say("The load was given up. The next message loads the model of before.")
+            else:
+                self.load_failed(err)
             return False
         finally:
             self.model.load = None
@@ -343,6 +349,23 @@ class Program(Stage):
             )
         self.refresh_facts()
         return True
+
+    def begin_download(self) -> None:
+        """A model is fetched from now on, until a person gives it up."""
+        self._given_up = False
+        self.show_download(0.0)
+
+    def give_up(self) -> bool:
+        """End the load or the download that runs; False where there is none."""
+        if self.model.load is None and self.model.fetched is None:
+            return False
+        self._given_up = True
+        return True
+
+    @property
+    def given_up(self) -> bool:
+        """Whether a person ended the load or download that runs."""
+        return self._given_up
 
     def show_download(self, fraction: float | None) -> None:
         """How much of a model is fetched; None when nothing is any more."""
