@@ -64,7 +64,11 @@ class PromptBuilder:
         return prompt
 
     def measure(self, request: Request, config: GenerationConfig) -> Prompt:
-        """The same whether or not it fits. `truncate_oldest` leaves out as few turns as it can."""
+        """The same whether or not it fits. `truncate_oldest` leaves the oldest turns out, in blocks.
+
+        The room it makes is a multiple of a quarter of the window: while a conversation grows, it begins
+        at the same turn for a while, and the cache holds its beginning.
+        """
         if request.messages is None:
             return Prompt(request.text or "", self._tokenizer.encode_prompt([request.text or ""]))
         messages = list(request.messages)
@@ -74,9 +78,14 @@ class PromptBuilder:
         cuts = later_exchanges(messages)
         if not cuts:
             return whole
+        block = max(1, self.max_seq // 4)
+        excess = len(whole.tokens) - self.max_seq + 1
+        most = len(whole.tokens) - -(-excess // block) * block
         # Prompts shrink with every exchange that goes, so a search renders few of them.
         best = bisect_left(
-            cuts[:-1], True, key=lambda cut: self._fits(self._render(request, since(messages, cut), config))
+            cuts[:-1],
+            True,
+            key=lambda cut: len(self._render(request, since(messages, cut), config).tokens) <= most,
         )
         kept = since(messages, cuts[best])
         shorter = self._render(request, kept, config)

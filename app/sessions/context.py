@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from app.sessions.turn import Turn as RunningTurn
 
 COMPACT_AT = 0.8
+DROP_TO = 0.75
+"""What is left after turns were dropped: room enough that the next turns drop none, and reuse the cache."""
 MAX_USELESS = 2
 USEFUL = 0.9
 """A compaction is worth its while when it leaves less than this share."""
@@ -174,17 +176,17 @@ class Context:
         return choice if choice in ("compact", "drop") else "error"
 
     async def _drop(self, tokens: int) -> int:
-        """Leave the oldest whole turns out until the rest fits."""
+        """Leave the oldest whole turns out: a good part of the window, or else until the rest fits."""
         turn, items = self._turn, self._turn.items
-        for start in _turn_starts(items)[1:]:
+        starts = _turn_starts(items)[1:]
+        for start in starts:
             note = Compaction(
                 summary="", last_item_id=items[start - 1].id, dropped=True, response_id=turn.response_id
             )
-            left = await self._tokens([*items, note])
-            if left < self._window:
-                await self._write(note, left, start)
-                return left
-            tokens = left
+            tokens = await self._tokens([*items, note])
+            if tokens < self._window and (tokens <= self._window * DROP_TO or start == starts[-1]):
+                await self._write(note, tokens, start)
+                break
         return tokens
 
     async def compact(self) -> None:

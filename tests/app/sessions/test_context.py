@@ -92,6 +92,22 @@ async def test_drop_leaves_whole_turns_out_and_the_originals_in_the_store(room: 
     assert any("one" in item.text for item in items if isinstance(item, Message))
 
 
+async def test_turns_are_dropped_in_blocks_so_that_most_turns_reuse_the_cache(room: MakeRoom) -> None:
+    turns = 60
+    chat = await room(*[[words(20)]] * turns, engine=small(600))
+    await chat.manager.configure(chat.session_id, overflow="drop", system="stay terse")
+    changed: list[bool] = []
+    for number in range(turns):
+        items = await chat.say(words(20, f"n{number}"))
+        now = chat.sent[-1]
+        assert now[1]["role"] == "user"
+        if any(isinstance(item, Compaction) for item in items):
+            before = chat.sent[-2]
+            changed.append(now[: len(before)] != before)
+    assert len(changed) > 30
+    assert 0 < sum(changed) <= len(changed) / 4
+
+
 async def test_compact_puts_a_summary_marked_as_background(room: MakeRoom) -> None:
     chat = await overflowing(room, "compact", ["they talked"], ["third"])
     async with listening(chat.manager, chat.session_id) as heard:

@@ -322,8 +322,8 @@ def test_truncate_oldest_says_how_many_turns_it_dropped(small: GenerativeModel) 
     first_kept = small.report.truncated // 2
     assert f"question {first_kept}\n" in kept
     assert f"question {first_kept - 1}\n" not in kept
-    # One exchange more would not have fitted.
-    assert small.report.prompt_tokens > 127 - 45
+    # It drops in blocks of a quarter of the window: not an exchange more than that takes.
+    assert small.report.prompt_tokens > 127 - 32 - 45
 
 
 def test_truncate_oldest_leaves_what_fits_alone(small: GenerativeModel) -> None:
@@ -393,11 +393,11 @@ def test_truncation_never_parts_a_call_from_its_result(
     assert set(re.findall(r"call=(\S+)", prompt.text)) == set(
         re.findall(r"\[tool found (\S+)\]", prompt.text)
     )
-    if prompt.truncated:  # What was dropped last would not have fitted.
+    if prompt.truncated:  # Without what was dropped last, less than the block would be free.
         start = len(every) - len(kept)
         earlier = next(i for i in range(start - 1, -1, -1) if every[i + 1].startswith("[user") or i == 0)
         more = "".join([every[0], *every[earlier + 1 :]]) if earlier + 1 < start + 1 else whole
-        assert len(tiny.tokenizer.encode(more, special=True)) >= budget
+        assert len(tiny.tokenizer.encode(more, special=True)) >= budget - max(1, budget // 4)
 
 
 def test_a_long_history_is_truncated_with_few_renders(small: GenerativeModel) -> None:

@@ -383,6 +383,18 @@ def test_truncating_a_prompt_leaves_the_history_whole(small: GenerativeModel) ->
         assert roles(chat) == ["system"] + ["user", "assistant"] * 8
 
 
+def test_most_turns_of_a_truncated_chat_are_not_read_anew(fresh: Opener) -> None:
+    with fresh(max_seq=512).chat_session(system="rule") as chat:
+        whole: list[bool] = []
+        for number in range(60):
+            chat.send(f"question {number}", overflow="truncate_oldest", **DIGITS)
+            assert chat.report is not None
+            if chat.report.truncated:
+                whole.append(chat.report.reused_tokens < chat.report.prompt_tokens / 2)
+        assert len(whole) > 30
+        assert 0 < sum(whole) <= len(whole) / 4
+
+
 # ---- several threads -----------------------------------------------------------------------
 
 
