@@ -24,7 +24,7 @@ from app.sessions.items import user_message
 from app.sessions.manager import SessionManager
 from app.sessions.rows import Change, SessionRecord
 from app.sessions.store import Store
-from backend.bench.cases import REFERENCE_S, Row, row_of
+from backend.bench.cases import Row, row_of
 from backend.bench.fresh import bare_interpreter
 from backend.bench.pairs import LEAST_PAIRS, MIN_S, Estimate, Target, compare, sample
 from backend.bench.report import line
@@ -35,6 +35,7 @@ from backend.local import InProcessEngine
 from backend.models import starter_model
 from backend.scripted import ScriptedEngine
 from backend.types import ChatOutcome, GenerationConfig, Piece, ToolCall
+from tests.benchmarks.times import timed
 from tools import tool
 
 ASKED = "Tell me, at length, how the harbour looked when the old man was a boy."
@@ -202,7 +203,7 @@ def approving(runner: asyncio.Runner, spec: LoadSpec, size: Size, unit: Estimate
             return spent
 
         took = sample(lambda: runner.run(once()), count=size.pairs)
-    return timed("from a call's last token to the question about it", took, unit, APPROVAL_S)
+    return timed("sessions", "from a call's last token to the question about it", took, unit, APPROVAL_S)
 
 
 # ---- the store -----------------------------------------------------------------------------
@@ -282,15 +283,7 @@ def stored(runner: asyncio.Runner, name: str, measure: Callable[[], Any], size: 
         return runner.run(measure())
 
     took = sample(lambda: mean_time(once, MIN_S / 5), count=size.pairs)
-    return timed(name, took, unit, STORE_S)
-
-
-def timed(name: str, took: Estimate, unit: Estimate, limit_s: float) -> Row:
-    """A time, held against a limit that is meant for a machine of the reference's speed."""
-    of = unit.median
-    ratio = replace(took, median=took.median / of, low=took.low / of, high=took.high / of)
-    target = Target("at most", limit_s / REFERENCE_S)
-    return Row("sessions", name, "ms", 1000 * took.median, 1000 * of, ratio, target, target.judge(ratio))
+    return timed("sessions", name, took, unit, STORE_S)
 
 
 def main() -> None:
