@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from app import paths
+from app.terminal import sanitize
 
 MEMORY_FOLDER = Path("/dev/shm")
 
@@ -56,6 +57,19 @@ def edit(text: str, suspended: Callable[[], AbstractContextManager[None]], *, pr
         return file.read_text(encoding="utf-8", errors="replace").rstrip("\n")
     finally:
         file.unlink(missing_ok=True)
+
+
+def page(text: str, suspended: Callable[[], AbstractContextManager[None]]) -> None:
+    """Show `text` in the pager that `PAGER` names, else less. EditorError where there is none."""
+    try:
+        command = shlex.split(os.environ.get("PAGER") or "less -R") or ["less"]
+    except ValueError:
+        command = ["less"]
+    try:
+        with suspended():
+            subprocess.run(command, input=sanitize(text), text=True, errors="replace", check=False)
+    except OSError as err:
+        raise EditorError(f"The pager {command[0]} could not be started: {err.strerror or err}.") from err
 
 
 def _folder(private: bool) -> Path:

@@ -47,6 +47,7 @@ KEYS: tuple[Key, ...] = (
     Key("page_up", "read", "pageup", "a page up", "page(-1)", priority=True),
     Key("page_down", "read", "pagedown", "a page down", "page(1)", priority=True),
     Key("newest", "read", "end,ctrl+end", "to the newest line", "newest", free=True),
+    Key("find", "read", "alt+f,f7", "find in this chat", "find", priority=True),
     Key("oldest", "read", "home,ctrl+home", "to the beginning", "oldest", free=True),
     Key("chats", "move", "ctrl+b,f2", "chats", "chats", priority=True),
     Key("new_chat", "move", "ctrl+n", "new chat", "new_chat", priority=True),

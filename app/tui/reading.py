@@ -35,10 +35,12 @@ class Reading(Writing):
         """To the newest line."""
         self.transcript.to_end()
 
-    def action_oldest(self) -> None:
-        """To the first line there is."""
+    @work(exclusive=True, exit_on_error=False, group="older")
+    async def action_oldest(self) -> None:
+        """To the very first line."""
+        while self.chat.has_older:
+            await self.chat.load_older()
         self.transcript.scroll_home(animate=False)
-        self.load_older()
 
     @work(exclusive=True, exit_on_error=False, group="older")
     async def load_older(self) -> None:
@@ -90,6 +92,8 @@ class Reading(Writing):
                 self._copy_code(entry)
             case "o":
                 self._open_link(entry)
+            case "p":
+                self.in_pager(self.transcript.copy_source(entry))
             case "enter" | "space":
                 self.transcript.toggle(entry)
             case "e" | "f" | "r" | "t":
@@ -116,6 +120,61 @@ class Reading(Writing):
             self.say("no code in this block")
         else:
             self.copy(code, "its code")
+
+    def find_key(self, event: events.Key) -> bool:
+        """Keys that find in the chat; whether this is one."""
+        found = self.transcript.found[1] > 0
+        match event.key:
+            case "slash":
+                self._find()
+            case "n" if found:
+                self.transcript.find_next()
+            case "N" | "upper_n" if found:
+                self.transcript.find_previous()
+            case "escape" if found and self.transcript.current is None:
+                self.transcript.find_clear()
+                self.draft.focus()
+                return True
+            case _:
+                return False
+        self._tell_found()
+        return True
+
+    def action_find(self) -> None:
+        """Find in this chat."""
+        self._find()
+
+    @work(exclusive=True, exit_on_error=False, group="find")
+    async def _find(self) -> None:
+        from app.tui.dialogs import LineDialog
+
+        shell = cast("Shell", self)
+        query = await self.push_screen_wait(LineDialog(shell, "find in this chat"))
+        if not query:
+            self.transcript.find_clear()
+            return
+        while not self.transcript.find(query) and self.chat.has_older:
+            await self.chat.load_older()
+        self.transcript.focus()
+        self._tell_found()
+
+    def _tell_found(self) -> None:
+        at, count = self.transcript.found
+        if not count:
+            self.say("nothing in this chat holds that")
+            return
+        news = f"match {at} of {count}" if count > 1 else "one match"
+        self.seam.say(News(news, hints=(("n", "next"), ("N", "before")) if count > 1 else ()))
+
+    def in_pager(self, text: str) -> None:
+        """Show a text in the person's own pager; it is handed over without a file."""
+        from app.tui.editor import EditorError, page
+
+        try:
+            page(text, self.lent)
+        except EditorError as err:
+            self.say(str(err), error=True)
+        self.refresh(layout=True)
 
     def _edit_block(self, item: Item | None) -> None:
         if not isinstance(item, Message) or item.role != "user":

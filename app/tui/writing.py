@@ -111,6 +111,9 @@ class Writing(Program):
             case _:
                 self._post(draft)
 
+    def settle_focus(self) -> None:
+        """Keys go to what waits for the person."""
+
     def held_back(self) -> bool:
         """Whether a message has to wait, with the draft as it is."""
         return False
@@ -141,6 +144,7 @@ class Writing(Program):
 
         await self.ready()
         await commands.run_line(self.face, line)
+        self.call_after_refresh(self.settle_focus)
 
     @work(exit_on_error=False, group="shell")
     async def run_shell(self, line: str) -> None:

@@ -204,3 +204,51 @@ async def test_no_text_is_markup(text: str) -> None:
         assert run.texts("user") == [text]
         assert text in "\n".join(run.screen())
         assert text in run.seam
+
+
+def old_items(count: int) -> list[dict[str, object]]:
+    made: list[dict[str, object]] = []
+    for number in range(count):
+        role = "assistant" if number % 2 else "user"
+        kind = "output_text" if number % 2 else "input_text"
+        text = {"type": kind, "text": f"message {number}"}
+        made.append({"type": "message", "role": role, "content": [text]})
+    return made
+
+
+async def test_older_messages_come_when_one_goes_up() -> None:
+    async with running() as run:
+        made = await run.app.manager.create(initial_items=old_items(450), title="long")
+        await run.app.open_chat(made.id)
+        await run.until(lambda: any("message 449" in row for row in run.screen()))
+        assert len(run.entries) < 450
+        await run.pilot.press("home")
+        await run.until(lambda: run.texts("user")[0] == "message 0")
+        await run.until(lambda: any("message 0 " in row for row in run.screen()))
+        await run.pilot.press("end")
+        await run.until(lambda: any("message 449" in row for row in run.screen()))
+
+
+async def test_words_are_found_in_the_chat() -> None:
+    async with running([["a heron stands"], ["nothing here"]]) as run:
+        await run.ask("birds")
+        await run.ask("more")
+        await run.pilot.press("f7")
+        await run.until(lambda: len(run.app.screen_stack) == 2)
+        await run.type("heron")
+        await run.pilot.press("enter")
+        await run.until(lambda: "one match" in run.seam)
+        assert run.app.transcript.found == (1, 1)
+
+
+async def test_a_chat_is_forked_from_a_message() -> None:
+    async with running([["one"], ["two"], ["other"]]) as run:
+        await run.ask("first")
+        await run.ask("second")
+        before = run.app.chat.id
+        await run.pilot.press("alt+up", "alt+up", "f")
+        await run.until(lambda: run.app.chat.id != before)
+        await run.until(lambda: run.app.draft.text == "second")
+        assert run.texts("user") == ["first"]
+        await run.ask("another second")
+        assert run.texts("answer") == ["one", "other"]

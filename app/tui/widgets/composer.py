@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from rich.text import Text
 from textual import events
+from textual.actions import SkipAction
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.geometry import Offset, Region
@@ -213,6 +214,18 @@ class Draft(TextArea):
     def action_newline(self) -> None:
         """Break the line."""
         self._replace_via_keyboard("\n", *self.selection)
+
+    def action_cursor_line_start(self, select: bool = False) -> None:
+        """To the start of the row; in an empty draft the key may mean something else."""
+        if not self.text:
+            raise SkipAction
+        super().action_cursor_line_start(select)
+
+    def action_cursor_line_end(self, select: bool = False) -> None:
+        """To the end of the row; in an empty draft the key may mean something else."""
+        if not self.text:
+            raise SkipAction
+        super().action_cursor_line_end(select)
 
     def action_delete_or_leave(self) -> None:
         """Delete the character at the caret; in an empty draft the key means leaving."""
