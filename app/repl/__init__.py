@@ -84,6 +84,7 @@ def _loop(start: Start, console: Prompter, ink: Ink) -> Loop:
     face.retheme, face.send_sequence = retheme, console.send_sequence
     loop = Loop(face, console)
     console.interrupted, console.cleared = loop.interrupt_reply, loop.hint_or_leave
+    console.drafted = face.keep_draft
     console.emptied = console.answers = lambda: bool(face.narrator.questions)
     return loop
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from app.sessions.snapshot import SessionSnapshot
     from backend.types import ChatCard
 
+DRAFT_S = 0.5
 REPLAYED = 60
 """Items that are shown of a chat that is opened."""
 _KEYS: Rows = (
@@ -70,6 +71,9 @@ class ReplFace:
         self._private: SessionManager | None = None
         self._session_id: str | None = None
         self._attached: list[dict[str, Any]] = []
+        self._draft = ""
+        self._drafting: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
         self._follower: asyncio.Task[None] | None = None
         self._loading: asyncio.Task[None] | None = None
         self.is_private = start.private
@@ -112,6 +116,9 @@ class ReplFace:
 
     async def close(self) -> None:
         """Stop what runs, keep what was said, free the model."""
+        if self._drafting is not None:
+            self._drafting.cancel()
+            await self._save_draft()
         for task in (self._loading, self._follower):
             if task is not None and not task.done():
                 task.cancel()
@@ -179,8 +186,8 @@ class ReplFace:
             values["approve"] = approve or self.start.approve
         if self.console.piped:
             values["overflow"] = "error"
-        if values:
-            await self.manager.configure(session_id, **values)
+        # A chat that is open elsewhere is refused here, not when something was written for it.
+        await self.manager.configure(session_id, **values)
 
     async def open_session(self, session_id: str) -> None:
         if session_id == self._session_id:
@@ -220,6 +227,24 @@ class ReplFace:
             self.narrator.settled = True
             raise
         self._attached.clear()
+
+    def keep_draft(self, text: str) -> None:
+        """Keep what is being written over a crash, a moment after the last key."""
+        self._draft = text
+        if self._session_id is not None and self._drafting is None:
+            loop = asyncio.get_running_loop()
+            self._drafting = loop.call_later(DRAFT_S, lambda: self._spawn(self._save_draft()))
+
+    async def _save_draft(self) -> None:
+        self._drafting = None
+        if self._session_id is not None:
+            with contextlib.suppress(FiresideError):
+                await self.manager.set_draft(self._session_id, self._draft)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _upload(self, session_id: str, path: Path) -> dict[str, Any]:
         file = await self.manager.files.upload(session_id, path)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +16,7 @@ from contextlib import AbstractContextManager
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import Application
+from prompt_toolkit.application import Application, run_in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
@@ -73,6 +75,8 @@ class Prompter:
         """Called when Ctrl-C met an empty line and nothing runs."""
         self.emptied: Callable[[], bool] = lambda: False
         """Asked whenever the draft became empty: True wakes whoever reads."""
+        self.drafted: Callable[[str], None] = lambda text: None
+        """Told what the draft has become."""
         self.answers: Callable[[], bool] = lambda: False
         """Whether Tab leads to a waiting question."""
         self._ink = ink
@@ -90,7 +94,6 @@ class Prompter:
             complete_style=CompleteStyle.COLUMN,
             reserve_space_for_menu=6,
             key_bindings=self._keys(),
-            enable_suspend=True,
             erase_when_done=True,
             search_ignore_case=True,
             tempfile_suffix=".md",
@@ -185,8 +188,11 @@ class Prompter:
         self._end(Ended.WOKEN)
 
     def insert(self, text: str) -> None:
-        """Put text into the draft of the next line."""
-        self._next, self._place = self._next + normalized(text), None
+        """Put text into the draft that is written now, or else into that of the next line."""
+        if self._session.app.is_running and not self._session.app.is_done:
+            self._session.default_buffer.insert_text(normalized(text))
+        else:
+            self._next, self._place = self._next + normalized(text), None
 
     def take_draft(self) -> str:
         """The draft that reading ended with, whole; the next line begins without it."""
@@ -271,6 +277,7 @@ class Prompter:
             buffer = self._session.default_buffer
             self._next, self._place = buffer.text, buffer.cursor_position
             app.exit(result=reason)
+            buffer.reset()
 
     def _message(self) -> StyleAndTextTuples:
         if self.live is not None and not self.draft:
@@ -290,6 +297,7 @@ class Prompter:
         return text.startswith("/") and not text.startswith("//") and "\n" not in text
 
     def _changed(self, buffer: Buffer) -> None:
+        self.drafted(self.folds.unfold(buffer.text))
         if not buffer.text and self.emptied():
             self.wake()
 
@@ -341,11 +349,21 @@ class Prompter:
         def _leave(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
             event.app.exit(result=Ended.LEAVE)
 
+        @keys.add("c-z")
+        def _suspend(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
+            run_in_terminal(self._stop)
+
         @keys.add("tab", filter=tab_answers)
         def _answer(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
             self.wake()
 
         return keys
+
+    def _stop(self) -> None:
+        """Stop as a job of the shell; the engine, in a group of its own, runs on."""
+        self.output.hold_paste(False)
+        os.kill(0, signal.SIGTSTP)
+        self.output.hold_paste(True)
 
     def interrupt(self) -> None:
         """What Ctrl-C does: stop the reply, else clear the draft, else hint, then leave."""
@@ -378,5 +396,6 @@ def _fragments(spans: Sequence[Span]) -> StyleAndTextTuples:
     found: StyleAndTextTuples = []
     for text, style in spans:
         words = [f"class:{word[1:]}" if word.startswith("$") else word for word in style.split()]
-        found.append((" ".join(word for word in words if word != "on"), text))
+        # Without that a fragment takes the style of prompts.
+        found.append((" ".join(["noinherit", *(word for word in words if word != "on")]), text))
     return found

@@ -6,7 +6,9 @@ Rows are given out once, as soon as no further text can change them; what is lef
 from __future__ import annotations
 
 import re
+import time
 from bisect import bisect_left
+from collections.abc import Callable
 from operator import attrgetter
 
 from rich.cells import cell_len, set_cell_size
@@ -18,6 +20,9 @@ from app.tui.transcript.rows import Mode, Row, Run
 MOST_HELD_ROWS = 8
 """Rows of one block that wait for the end of a mark; more are shown as they stand."""
 TAIL_CHARS = 600
+SLOW_S = 0.005
+"""A layout that takes longer is not made for each token."""
+LAYOUT_SHARE = 5
 _OPENERS = re.compile(r"[*_`\[<~]|\$(?![\d\s])|\\[(\[]|&(?=[\w#])")
 _DELIMITER_ROW = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
 _FENCE = re.compile(r" {0,3}(`{3}|~{3})")
@@ -27,7 +32,9 @@ _row_offset = attrgetter("offset")
 class SettlingText:
     """One Markdown text. `append`, then `take` the rows that are final, then show `tail`."""
 
-    def __init__(self, width: int, mode: Mode) -> None:
+    def __init__(self, width: int, mode: Mode, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._not_before = 0.0
         self._text = MarkdownText()
         self._width = self._laid = max(1, width)
         self._mode = mode
@@ -51,8 +58,18 @@ class SettlingText:
         self._width = max(1, width)
 
     def take(self) -> list[Row]:
-        """The rows that became final since the last time."""
-        return self._give(final=False)
+        """The rows that became final since the last time.
+
+        Where a layout takes long, most calls do none: the time for it stays a small share of all.
+        """
+        if self._clock() < self._not_before:
+            return []
+        began = self._clock()
+        rows = self._give(final=False)
+        took = self._clock() - began
+        if took > SLOW_S:
+            self._not_before = began + took * LAYOUT_SHARE
+        return rows
 
     def finish(self) -> list[Row]:
         """All rows that are left: nothing more comes."""

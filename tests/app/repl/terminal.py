@@ -22,10 +22,18 @@ PATIENCE_S = 60
 class Terminal:
     """A Python program in a terminal of its own."""
 
-    def __init__(self, command: list[str], *, rows: int = 24, columns: int = 80, **environ: str) -> None:
+    def __init__(
+        self,
+        command: list[str],
+        *,
+        rows: int = 24,
+        columns: int = 80,
+        program: str = sys.executable,
+        **environ: str,
+    ) -> None:
         variables = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "", **environ}
         self.child = pexpect.spawn(
-            sys.executable, command, env=variables, dimensions=(rows, columns), timeout=PATIENCE_S
+            program, command, env=variables, dimensions=(rows, columns), timeout=PATIENCE_S
         )
         self.child.delaybeforesend = None
         self.output = b""

@@ -34,7 +34,7 @@ def texts(rows: list[Row]) -> list[str]:
 
 
 def streamed(source: str, sizes: list[int], width: int, mode: Mode) -> list[Row]:
-    text, rows, place = SettlingText(width, mode), list[Row](), 0
+    text, rows, place = SettlingText(width, mode, lambda: 0.0), list[Row](), 0
     index = 0
     while place < len(source):
         size = sizes[index % len(sizes)]
@@ -70,7 +70,7 @@ def test_a_text_comes_out_as_if_it_had_come_whole(source: str, sizes: list[int],
 def test_no_word_is_lost_or_said_twice_when_the_width_changes(
     source: str, pieces: list[tuple[int, int]]
 ) -> None:
-    text, rows, place, index = SettlingText(60, COLOUR), list[Row](), 0, 0
+    text, rows, place, index = SettlingText(60, COLOUR, lambda: 0.0), list[Row](), 0, 0
     while place < len(source):
         size, width = pieces[index % len(pieces)]
         index += 1
@@ -89,7 +89,7 @@ def test_no_word_is_lost_or_said_twice_when_the_width_changes(
 
 
 def test_rows_come_out_while_a_long_block_is_written() -> None:
-    text, given_out = SettlingText(40, COLOUR), 0
+    text, given_out = SettlingText(40, COLOUR, lambda: 0.0), 0
     text.append("```python\n")
     for number in range(200):
         text.append(f"x = {number}\n")
@@ -99,9 +99,25 @@ def test_rows_come_out_while_a_long_block_is_written() -> None:
 
 
 def test_the_tail_is_the_end_of_what_is_in_no_row() -> None:
-    text = SettlingText(40, COLOUR)
+    text = SettlingText(40, COLOUR, lambda: 0.0)
     text.append("word " * 6)
     text.take()
     assert text.tail(20).startswith("\u2039")
     assert len(text.tail(20)) <= 20
     assert text.tail(80) == ("word " * 6).strip()
+
+
+def test_a_slow_layout_is_not_made_for_each_token() -> None:
+    now = 0.0
+
+    def clock() -> float:
+        nonlocal now
+        now += 0.05  # every look at the clock, so a layout seems to take this long
+        return now
+
+    text, calls = SettlingText(40, COLOUR, clock), 0
+    for number in range(100):
+        text.append(f"word{number}\n\n")
+        calls += bool(text.take())
+    assert 0 < calls < 60
+    assert "word99" in texts(text.finish())[-1]

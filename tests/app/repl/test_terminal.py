@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.app.repl.terminal import scripted
+from tests.app.repl.terminal import SCRIPT, Terminal, scripted
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -324,3 +326,49 @@ def test_the_external_editor_writes_the_message(tmp_path: Path) -> None:
         terminal.until(lambda: "› edited text" in terminal.row, "the edited text")
         terminal.type("\r")
         terminal.wait("Got it.")
+
+
+def test_a_draft_outlives_a_kill(tmp_path: Path, isolated_home: Path) -> None:
+    store = isolated_home / ".local/share/fireside"
+
+    def is_kept() -> bool:
+        return any(b"half a thought" in file.read_bytes() for file in store.rglob("*") if file.is_file())
+
+    with scripted(tmp_path, [["Hello."]]) as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.say("hi")
+        terminal.wait("ctx ")
+        terminal.type("half a thought")
+        terminal.until(is_kept, "the draft in the store")
+        os.kill(terminal.child.pid, signal.SIGKILL)
+        terminal.wait_end()
+    with scripted(tmp_path, [], "-c") as terminal:
+        terminal.until(lambda: "› half a thought" in terminal.row, "the draft")
+
+
+def test_a_chat_that_is_open_elsewhere_is_refused_at_once(tmp_path: Path) -> None:
+    with scripted(tmp_path, [["Hello."]]) as first:
+        first.wait("ctrl+d leaves")
+        first.say("hi")
+        first.wait("ctx ")
+        with scripted(tmp_path, [], "-c") as second:
+            second.wait("--fork")
+            assert second.wait_end() == 1
+
+
+def test_ctrl_z_leads_to_the_shell_and_back(tmp_path: Path) -> None:
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps([["Hello."]]))
+    with Terminal(["--norc", "-i"], program="bash", PS1="shell> ") as terminal:
+        terminal.wait("shell>")
+        terminal.type(f"{sys.executable} {SCRIPT} {script}\r")
+        terminal.wait("ctrl+d leaves")
+        terminal.type("\x1a")
+        terminal.wait("Stopped")
+        terminal.wait("shell>", times=2)
+        terminal.type("fg\r")
+        terminal.until(lambda: terminal.row == "›", "the prompt")
+        terminal.say("hi")
+        terminal.wait("Hello.")
+        terminal.type("\x04")
+        terminal.wait("shell>", times=3)
