@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +14,11 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from app import model_catalog
-from app.model_catalog import LoadPlan, ModelFacts
+from app.model_catalog import LoadPlan
 from app.tui.model_state import short_name
 from app.tui.screens.dialog import Dialog, Hint, spread
+from app.tui.screens.model_plans import CACHES, Catalog, ModelPlans
 from app.tui.screens.waterfall import (
-    context_choices,
     fit,
     larger_that_fits,
     size,
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 WIDE_FROM = 110
 """Cells of the panel from which the memory plan stands beside the list."""
 PLAN_WIDTH = 42
-CACHES = ("f16", "q8_0")
 _QUANT, _SIZE = 7, 8
 _FILTER_HINTS: Sequence[Hint] = (
     ("enter", "loads"),
@@ -72,13 +70,6 @@ class Listed(Protocol):
     def problem(self) -> str | None: ...
 
 
-class Catalog(Protocol):
-    """What is asked about files; `app.model_catalog` is one."""
-
-    def facts(self, path: Path) -> ModelFacts: ...
-    def plan(self, path: Path, *, context: int | None = None, cache: str | None = None) -> LoadPlan: ...
-
-
 @dataclass(frozen=True)
 class ModelChoice:
     """A model to load, and how. `source` is empty where a model is to be downloaded instead."""
@@ -87,15 +78,6 @@ class ModelChoice:
     options: Mapping[str, Any]
     query: str = ""
     """What was looked for, where a download is wanted."""
-
-
-@dataclass
-class _Held:
-    """What is known of one model so far."""
-
-    facts: ModelFacts | None = None
-    problem: str = ""
-    plans: dict[tuple[int | None, str], LoadPlan] | None = None
 
 
 class ModelPicker(Dialog[ModelChoice | None]):
@@ -129,8 +111,7 @@ class ModelPicker(Dialog[ModelChoice | None]):
         self._models = {str(model.path): model for model in models}
         self._servers = {f"server {url}": (name, url) for name, url in servers}
         self._card = card
-        self._catalog = catalog
-        self._held: dict[str, _Held] = {}
+        self._plans = ModelPlans(catalog)
         self._chosen_context: int | None = None
         self._chosen_cache: str | None = None
         self._choice = 0
@@ -242,7 +223,7 @@ class ModelPicker(Dialog[ModelChoice | None]):
             return (Span(signs["failed"], "error"), Span("cannot be loaded", "muted"))
         if model.kind == "embedding":
             return (Span(signs["none"]), Span("embeds, no chat", "muted"))
-        found = self._planned(key)
+        found = self._plans.usual(model.path)
         if found is None:
             return (Span(signs["none"]), Span("loaded" if self._is_loaded(model) else "", "muted"))
         mark, words, role = fit(found, loaded=self._is_loaded(model))
@@ -277,15 +258,8 @@ class ModelPicker(Dialog[ModelChoice | None]):
 
     # ---- the selected one ------------------------------------------------------------------
 
-    def _planned(self, key: str) -> LoadPlan | None:
-        held = self._held.get(key)
-        return held.plans.get((None, CACHES[0])) if held and held.plans else None
-
-    def _chosen_plan(self, key: str) -> LoadPlan | None:
-        held = self._held.get(key)
-        if held is None or held.plans is None:
-            return None
-        return held.plans.get((self._chosen_context, self._chosen_cache or CACHES[0]))
+    def _chosen_plan(self, model: Listed) -> LoadPlan | None:
+        return self._plans.chosen(model.path, self._chosen_context, self._chosen_cache)
 
     def _show_selected(self) -> None:
         key = self.list.selected
@@ -294,35 +268,34 @@ class ModelPicker(Dialog[ModelChoice | None]):
             self._facts.show([])
             self._plan.show([])
             return
-        self._facts.show(self._fact_rows(key, model))
-        self._plan.show(self._plan_rows(key, model))
+        self._facts.show(self._fact_rows(model))
+        self._plan.show(self._plan_rows(model))
 
-    def _fact_rows(self, key: str, model: Listed) -> list[Row]:
+    def _fact_rows(self, model: Listed) -> list[Row]:
         if not self.wide:
             return []
-        width, held = self._left_width - 12, self._held.get(key)
-        path = cut_left(from_home(model.path), width, self.ink.glyphs.cut_left)
+        path = cut_left(from_home(model.path), self._left_width - 12, self.ink.glyphs.cut_left)
         rows = [BLANK, _fact("file", plain(path))]
-        if problem := model.problem or (held.problem if held else ""):
+        if problem := model.problem or self._plans.problem(model.path):
             return [*rows, _fact("problem", plain(problem), "error"), BLANK]
-        facts = held.facts if held else None
+        facts = self._plans.facts(model.path)
         trained = f"{facts.trained:,} tokens, {facts.layers} layers" if facts else ""
         rows.append(_fact("trained", trained))
         rows.append(_fact("licence", plain(facts.licence) or "not stated" if facts else ""))
         return rows
 
-    def _plan_rows(self, key: str, model: Listed) -> list[Row]:
+    def _plan_rows(self, model: Listed) -> list[Row]:
         """The memory plan; beside a narrow list only its verdict and what can be chosen."""
-        found, held = self._chosen_plan(key), self._held.get(key)
-        if held is not None and held.problem:
-            rows = wrapped(plain(held.problem), PLAN_WIDTH)
+        found = self._chosen_plan(model)
+        if problem := self._plans.problem(model.path):
+            rows = wrapped(plain(problem), PLAN_WIDTH)
             return [Row((Span(line, "muted"),)) for line in rows[: self.sheet_rows - 5]]
-        if found is None or held is None or held.plans is None:
+        if found is None:
             return [Row((Span("memory plan", bold=True),))] if self.wide else []
-        plans = [plan for (_, cache), plan in held.plans.items() if cache == found.cache]
+        plans = self._plans.alternatives(model.path, found.cache)
         larger, glyphs = larger_that_fits(found, plans), self.ink.glyphs
         words = verdict_rows(found, larger, PLAN_WIDTH, glyphs)
-        choices = self._choice_rows(key, found, plans)
+        choices = self._choice_rows(model, found, plans)
         if not self.wide:
             return [*choices, words[0]]
         rows = [*waterfall(found, PLAN_WIDTH, glyphs), BLANK, *choices, BLANK, *words]
@@ -330,15 +303,10 @@ class ModelPicker(Dialog[ModelChoice | None]):
             rows = [row for row in rows if row != BLANK]
         return rows
 
-    def _contexts(self, key: str) -> tuple[int, ...]:
-        held, found = self._held.get(key), self._planned(key)
-        if held is None or held.facts is None or found is None:
-            return ()
-        return context_choices(held.facts.trained, found.context)
-
-    def _choice_rows(self, key: str, found: LoadPlan, plans: Sequence[LoadPlan]) -> list[Row]:
+    def _choice_rows(self, model: Listed, found: LoadPlan, plans: Sequence[LoadPlan]) -> list[Row]:
         small = {plan.context for plan in plans if not plan.fits}
-        contexts = [(tokens(value), value == found.context, value in small) for value in self._contexts(key)]
+        values = self._plans.contexts(model.path)
+        contexts = [(tokens(value), value == found.context, value in small) for value in values]
         caches = [(name, name == found.cache, False) for name in CACHES]
         rows = [self._choice_row(0, "context", contexts), self._choice_row(1, "cache", caches)]
         layers = Span("all on the cpu", "warning")
@@ -360,46 +328,22 @@ class ModelPicker(Dialog[ModelChoice | None]):
 
     @work(exclusive=True, group="examine")
     async def _examine_all(self) -> None:
-        """Plan the selected model first, then the others, each in a thread."""
+        """Look at the selected model first, then at the others."""
         keys = sorted(self._models, key=lambda key: key != self.list.selected)
         for key in keys:
             if self._models[key].problem is None and self._models[key].kind != "embedding":
                 await self._examine(key)
 
     async def _examine(self, key: str) -> None:
-        if key in self._held:
-            return
-        held = self._held[key] = _Held()
-        try:
-            held.facts = await asyncio.to_thread(self._catalog.facts, self._models[key].path)
-            usual = await asyncio.to_thread(self._catalog.plan, self._models[key].path)
-            held.plans = {(None, CACHES[0]): usual}
-        except Exception as err:  # a broken file is shown with its problem
-            held.problem = str(err)
-        if self.is_attached:
+        path = self._models[key].path
+        if await self._plans.examine(path) and self.is_attached:
             self._fill()
-            if key == self.list.selected:
-                await self._plan_choices(key)
-
-    async def _plan_choices(self, key: str) -> None:
-        """Plan the selected model with every context and cache that can be chosen."""
-        held = self._held.get(key)
-        if held is None or held.plans is None or len(held.plans) > 1:
-            return
-        path, plans = self._models[key].path, dict(held.plans)
-        for cache in CACHES:
-            for context in (None, *self._contexts(key)):
-                if (context, cache) not in plans:
-                    plan = self._catalog.plan
-                    plans[context, cache] = await asyncio.to_thread(plan, path, context=context, cache=cache)
-        held.plans = plans
-        if self.is_attached:
+        if key == self.list.selected and await self._plans.plan_all(path) and self.is_attached:
             self._show_selected()
 
     @work(exclusive=True, group="selected")
     async def _look_closer(self, key: str) -> None:
         await self._examine(key)
-        await self._plan_choices(key)
 
     # ---- keys ------------------------------------------------------------------------------
 
@@ -434,8 +378,8 @@ class ModelPicker(Dialog[ModelChoice | None]):
 
     def action_zone(self) -> None:
         """Go between the filter and the choices of the memory plan."""
-        key = self.list.selected
-        if not self._in_choices and (key is None or not self._contexts(key)):
+        model = self._models.get(self.list.selected or "")
+        if not self._in_choices and (model is None or not self._plans.contexts(model.path)):
             return
         self._in_choices = not self._in_choices
         self.hint(_CHOICE_HINTS if self._in_choices else _FILTER_HINTS)
@@ -444,12 +388,12 @@ class ModelPicker(Dialog[ModelChoice | None]):
 
     def action_turn(self, step: int) -> None:
         """Take the next context or cache."""
-        key = self.list.selected
-        found = self._chosen_plan(key) if key else None
-        if not self._in_choices or key is None or found is None:
+        model = self._models.get(self.list.selected or "")
+        found = self._chosen_plan(model) if model else None
+        if not self._in_choices or model is None or found is None:
             return
         if self._choice == 0:
-            contexts = self._contexts(key)
+            contexts = self._plans.contexts(model.path)
             place = contexts.index(found.context) if found.context in contexts else 0
             self._chosen_context = contexts[max(0, min(place + step, len(contexts) - 1))]
         else:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app import glyphs
+from app import glyphs, model_catalog
 from app.model_catalog import LoadPlan, ModelFacts
 from app.tui.screens.models import ModelChoice, ModelPicker
 from app.tui.screens.waterfall import (
@@ -250,3 +250,37 @@ async def test_esc_chooses_nothing() -> None:
         await opened(app, pilot)
         await pilot.press("escape")
         assert app.result is None
+
+
+async def test_a_file_that_vanishes_while_it_is_planned_is_told() -> None:
+    class Vanishing(FakeCatalog):
+        def plan(self, path: Path, *, context: int | None = None, cache: str | None = None) -> LoadPlan:
+            if context is not None:
+                raise FileNotFoundError(f"{path.name} is gone.")
+            return super().plan(path, context=context, cache=cache)
+
+    app = Harness()
+    async with app.run_test(size=(140, 40)) as pilot:
+        await opened(app, pilot, catalog=Vanishing())
+        assert any("is gone." in line for line in snapshots.text_of(app))
+
+
+async def test_real_files_are_planned_on_this_machine(tiny_llama: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(
+        bytes.fromhex("47475546030000000000000000000000010000000000000001000000000000006b08000000")
+    )
+    listed = [
+        SimpleNamespace(
+            name=path.stem, path=path, size_bytes=9, quantization="F32", kind="chat", problem=None
+        )
+        for path in (tiny_llama, broken)
+    ]
+    app = Harness()
+    async with app.run_test(size=(140, 40)) as pilot:
+        await opened(app, pilot, models=listed, catalog=model_catalog)
+        text = "\n".join(snapshots.text_of(app))
+        assert "fits" in text and "compute buffers" in text
+        await pilot.press("down")
+        await settled(app, pilot)
+        assert "problem" in "\n".join(snapshots.text_of(app))
