@@ -70,6 +70,22 @@ async def test_messages_typed_meanwhile_wait_and_can_be_edited_and_removed() -> 
         assert run.texts("user") == ["first", "changed"]
 
 
+async def test_the_end_is_followed_when_the_queue_goes() -> None:
+    gate = asyncio.Event()
+    words = "\n\n".join(f"paragraph {number}" for number in range(60))
+    async with running([[words, Pause(until=gate)], ["two"], ["three"]], size=(80, 24)) as run:
+        await run.send("first")
+        await run.until(lambda: any("paragraph 59" in row for row in run.screen()))
+        for count, text in enumerate(("second", "third"), 1):
+            await run.send(text)
+            await run.until(lambda count=count: len(run.app.waiting.messages) == count)
+        assert run.app.transcript.at_tail
+        await run.pilot.press("escape")
+        await run.until(lambda: not run.app.chat.busy)
+        assert run.app.transcript.at_tail
+        assert any("third" in row for row in run.screen())
+
+
 async def test_thoughts_fold_when_the_answer_starts() -> None:
     async with running([[ReasoningPiece("let me "), ReasoningPiece("think"), "yes"]]) as run:
         await run.ask("hi")

@@ -101,6 +101,8 @@ class Frames(Canvas):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         if round(old_value) == round(new_value):
             return
+        if self._laid_out and self.size.height != self._viewport.rows:
+            return  # Textual fits the place to another height; it is found anew with the resize
         self._held = False
         if self._laid_out:
             self._viewport.move_to(round(new_value))
