@@ -87,6 +87,10 @@ def explain(error: Exception) -> Failure:
             return Failure("template", str(error), exit_code=ExitCode.FAILED)
         case FiresideError():
             return _of_session(error)
+        case UnicodeEncodeError():
+            return usage(
+                "What was given holds bytes that are no UTF-8 text.", "Type it anew, or give it as a file."
+            )
         case ValueError():
             return usage(str(error))
         case OSError() if error.errno == errno.ENOSPC:

@@ -168,6 +168,13 @@ class FiresideApp(Rooms):
             self.draft.focus()
             self.draft.insert_text(event.character)
 
+    def on_paste(self, event: events.Paste) -> None:
+        """A paste where no field has the keys is a part of the message, never an answer."""
+        if len(self.screen_stack) == 1:
+            event.stop()
+            self.draft.focus()
+            self.draft.paste(event.text)
+
     def _error_key(self, event: events.Key, error: ErrorEntry) -> bool:
         keys = [choice.key for choice in error.choices]
         if event.key in ("up", "down"):

@@ -69,6 +69,16 @@ def test_undecodable_input_is_accepted_in_every_locale(tiny_llama: Path, locale:
     ok(result).decode("utf-8")
 
 
+@pytest.mark.parametrize(
+    "arguments", [("sessions", "show", "x\udce9"), ("config", "set", "model", "x\udce9"), ("b\udce9",)]
+)
+def test_an_argument_of_bad_bytes_is_a_readable_error(arguments: tuple[str, ...]) -> None:
+    result = fireside(*arguments)
+    assert result.returncode == 2
+    assert "codec" not in result.stderr.decode("utf-8")
+    assert result.stderr.count(b"\n") == 1
+
+
 def test_no_escape_bytes_in_a_pipe(tiny_llama: Path) -> None:
     result = fireside("-m", tiny_llama, "-p", "use **bold**", *SHORT)
     assert b"\x1b[" not in ok(result)

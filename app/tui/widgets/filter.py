@@ -5,6 +5,7 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.events import Paste
+from textual.message import Message
 from textual.widgets import Input
 
 from app.terminal import sanitize
@@ -18,6 +19,9 @@ MAX_PASTE_CHARS = 100_000
 
 class FilterInput(Input):
     """A single line without a frame. A paste of several lines becomes one."""
+
+    class Cut(Message):
+        """A paste was longer than a line can be: its end was left out."""
 
     DEFAULT_CSS = """
     FilterInput, FilterInput:focus {
@@ -44,8 +48,11 @@ class FilterInput(Input):
         event.prevent_default()
         lines = [sanitize(line).replace("\t", " ") for line in event.text[:MAX_PASTE_CHARS].splitlines()]
         text = " ".join(lines)
-        if text:
-            self.replace(text, *self.selection)
+        room = MAX_CHARS - len(self.value) + len(self.selected_text)
+        if text[:room]:
+            self.replace(text[:room], *self.selection)
+        if len(text) > room:
+            self.call_after_refresh(self.post_message, self.Cut())
 
 
 class Filter(Horizontal):
@@ -86,6 +93,11 @@ class Filter(Horizontal):
         with self.input.prevent(Input.Changed):
             self.input.value = value
         self.input.cursor_position = len(value)
+
+    def on_filter_input_cut(self, event: FilterInput.Cut) -> None:
+        """Say that a part of a paste is not there."""
+        event.stop()
+        self.say([Span(f"cut at {MAX_CHARS:,} characters", "warning")])
 
     def hide(self, hidden: bool) -> None:
         """Show neither prompt nor caret, as long as nothing is typed."""

@@ -21,7 +21,9 @@ from app.tui.screens.palette import CommandPalette
 from app.tui.screens.themes import ThemePicker
 from app.tui.screens.tools import ToolsPicker, tool_entries
 from app.tui.widgets.cells import Span, width_of
+from app.tui.widgets.filter import MAX_CHARS
 from app.tui.widgets.picker import AT_ONCE, Entry, Picker
+from app.tui.widgets.rows import Lines
 from tests.tui import snapshots
 from tests.tui.screens.harness import Harness
 
@@ -96,6 +98,17 @@ async def test_a_paste_of_lines_becomes_one_line_and_chooses_nothing() -> None:
         await pilot.pause()
         assert picker.filter.value == "xone two [31mthree four"
         assert app.result == "not closed yet"
+
+
+async def test_a_paste_too_long_for_a_line_is_cut_and_that_is_said() -> None:
+    app = Harness()
+    async with app.run_test(size=(80, 24)) as pilot:
+        picker = Picker(app, "numbers", entries(3))
+        await app.open(picker)
+        app.post_message(Paste("x" * (MAX_CHARS + 1)))
+        while "cut at" not in str(picker.filter.query_one("#fact", Lines).rows):
+            await pilot.pause()
+        assert picker.filter.value == "x" * MAX_CHARS
 
 
 MARKUP = ("x [/] y", "[/tmp/a]", "a [/ b", '{"k": [true, false]}', "see [1] and [/opt/data] then [bold")
