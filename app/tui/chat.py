@@ -162,7 +162,7 @@ class Chat(Following):
         """Leave nothing of a chat in which nothing was said and nothing is being written."""
         if self._id is None or self.story.items or self.facts.waiting or self.facts.running:
             return False
-        if self.kept_draft.strip() or self.draft.strip():
+        if self.kept_draft.strip() or self.draft.strip() or self.attached:
             return False
         with contextlib.suppress(FiresideError):
             await self.manager.delete(self._id)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from app.tui.transcript.entries import Choice
 from app.tui.widgets.question import Question
@@ -33,6 +35,11 @@ class Facts:
     summarising: bool = False
     questions: list[Question] = field(default_factory=list[Question])
     waiting: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    """(item id, text as it is shown) of each message that waits."""
+    contents: dict[str, Sequence[Mapping[str, Any]]] = field(
+        default_factory=dict[str, Sequence[Mapping[str, Any]]]
+    )
+    """The blocks of each of them, by item id."""
 
     @property
     def running(self) -> bool:

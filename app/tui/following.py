@@ -81,6 +81,8 @@ class Following:
         """What was being written when another chat took the screen."""
         self.kept_draft = ""
         """What the store has of it."""
+        self.attached: list[dict[str, Any]] = []
+        """Blocks that go with the next message."""
         self.has_older = False
         self._id: str | None = session_id
         self._changed = changed
@@ -348,12 +350,14 @@ class Following:
 
     def _take_queue(self, inputs: Sequence[Mapping[str, Any]]) -> None:
         waiting: list[tuple[str, str]] = []
+        contents: dict[str, Sequence[Mapping[str, Any]]] = {}
         for wire in inputs:
             item = item_from_wire(wire)
             if isinstance(item, Message):
                 texts = [str(block.get("label") or block.get("text") or "") for block in item.content]
                 waiting.append((item.id, "".join(texts)))
-        self.facts.waiting = waiting
+                contents[item.id] = item.content
+        self.facts.waiting, self.facts.contents = waiting, contents
 
     # ---- branches --------------------------------------------------------------------------
 

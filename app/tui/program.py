@@ -17,7 +17,7 @@ from app.tui.chat import Chat
 from app.tui.following import UNKNOWN
 from app.tui.grid import Grid
 from app.tui.model_state import ModelState, short_name
-from app.tui.sending import Block, blocks_of, edited_blocks, file_block, mentions
+from app.tui.sending import Block, blocks_of, file_block, mentions
 from app.tui.stage import Stage, one_line
 from app.tui.start import Start, configure, in_thread, make_manager
 from app.tui.widgets.history import History
@@ -59,9 +59,10 @@ class Program(Stage):
         self._manager: SessionManager | None = None
         self._private: SessionManager | None = None
         self._opened = asyncio.Event()
-        self._chat = self._new(None)
+        self._begun = asyncio.Event()
+        # A private program keeps nothing from its first key on.
+        self._chat = self._new(None, private=start.private)
         self._chat.page.shown = True
-        self._attached: list[Block] = []
         self._closing = False
         self._saving: asyncio.TimerHandle | None = None
 
@@ -82,8 +83,8 @@ class Program(Stage):
         return self._chat
 
     async def ready(self) -> None:
-        """Wait until `manager` is there."""
-        await self._opened.wait()
+        """Wait until `manager` is there, and the chat that the command line chose."""
+        await self._begun.wait()
 
     def live_states(self) -> Mapping[str, Any]:
         """How the chats that are open here stand."""
@@ -105,13 +106,16 @@ class Program(Stage):
 
         try:
             manager = await in_thread(self._make, self.start)
-            self._manager = self._chat.manager = manager
+            self._manager = manager
             await manager.start()
+            self._chat.manager = await self._private_manager() if self.start.private else manager
             self._opened.set()
             for notice in self.start.notices:
                 self.say(notice)
             self.load_first()
             await self._first_chat(manager)
+            # What was sent meanwhile goes to this chat, not to the one that stood in for it.
+            self._begun.set()
         except Exception as err:
             if self._closing:  # the person left before it had begun
                 return
@@ -139,22 +143,21 @@ class Program(Stage):
             found = await find(manager, start.fork or start.resume or "")
             chosen = await manager.fork(found.id) if start.fork is not None else found.id
             await configure(manager, chosen, start, is_new=False)
-            await self.open_chat(chosen)
+            await self._open(chosen, carry=True)
             return
         if start.private:
-            await self.new_chat(private=True)
             return
         newest = await manager.list(1)
         if not newest:
             return
         if start.last:
             await configure(manager, newest[0].id, start, is_new=False)
-            await self.open_chat(newest[0].id)
+            await self._open(newest[0].id, carry=True)
             return
         snapshot = await manager.get(newest[0].id)
         if snapshot.draft and not snapshot.items and not self.draft.text:
             # What was being written when the program ended.
-            await self.open_chat(newest[0].id)
+            await self._open(newest[0].id, carry=True)
 
     def stop_reading_ahead(self) -> None:
         """Nothing is read any more before it is sent."""
@@ -193,17 +196,24 @@ class Program(Stage):
     async def open_chat(self, session_id: str, *, item_id: str | None = None, query: str = "") -> None:
         """Show a chat; with `item_id` at that item. FiresideError where it is not there."""
         await self.ready()
-        chat = self.chats.get(session_id)
-        if chat is None:
-            manager = self.manager
-            chat = self._new(manager, session_id=session_id)
-            await chat.open()
-            self.chats[session_id] = chat
-        await self._show(chat)
+        chat = await self._open(session_id)
         if item_id is not None:
             while chat.has_older and item_id not in chat.story.items:
                 await chat.load_older()
             chat.reveal(item_id, query)
+
+    async def _open(self, session_id: str, *, carry: bool = False) -> Chat:
+        chat = self.chats.get(session_id)
+        if chat is None:
+            chat = self._new(self.manager, session_id=session_id)
+            await chat.open()
+            # Somebody else may have opened it meanwhile.
+            if (other := self.chats.get(session_id)) is not None:
+                await chat.close()
+                chat = other
+            self.chats[session_id] = chat
+        await self._show(chat, carry=carry)
+        return chat
 
     def _new(
         self, manager: SessionManager | None, *, session_id: str | None = None, private: bool = False
@@ -253,23 +263,33 @@ class Program(Stage):
             self._private = made
         return self._private
 
-    async def _show(self, chat: Chat) -> None:
+    async def _show(self, chat: Chat, *, carry: bool = False) -> None:
+        """Show a chat. With `carry` what is being written goes along, behind the draft of that chat."""
         before = self._chat
         if chat is before:
             return
-        before.draft = self.draft.whole
-        await self.save_draft()
+        # All at once: a key goes to the one chat or the other.
+        self.leave_edit()
+        if not carry:
+            before.draft = self.draft.whole
         before.page.leave()
         self._chat = chat
         chat.facts.unread = False
         chat.page.show(chat.story.entries)
-        self.draft.folds.clear()
-        self.draft.put(chat.draft)
+        if not carry:
+            self.draft.folds.clear()
+            self.draft.put(chat.draft)
+        elif chat.draft:
+            self.draft.put("\n".join(part for part in (chat.draft, self.draft.text) if part))
         self.chat_shown()
-        if before.id is not None and await before.drop_if_empty():
+        await self._keep(before, before.draft)
+        if before.id is not None and before is not self._chat and await before.drop_if_empty():
             self.chats.pop(before.id, None)
             await before.close()
         await self._let_go()
+
+    def leave_edit(self) -> None:
+        """An edit of an earlier message is given up."""
 
     def chat_shown(self) -> None:
         """Another chat is on the screen."""
@@ -278,7 +298,7 @@ class Program(Stage):
     async def _let_go(self) -> None:
         """Close chats in which nothing happens, oldest first, when there are many."""
         idle = [chat for chat in self.chats.values() if chat is not self._chat and not chat.facts.running]
-        idle = [chat for chat in idle if not chat.facts.asking and not chat.private]
+        idle = [chat for chat in idle if not chat.facts.asking and not chat.private and not chat.attached]
         for chat in idle[: max(0, len(self.chats) - MOST_OPEN)]:
             assert chat.id is not None
             del self.chats[chat.id]
@@ -323,7 +343,7 @@ class Program(Stage):
         """Load a model for all chats, its progress in the status bar. False where it failed; that is told."""
         from app.sessions.errors import FiresideError
 
-        await self.ready()
+        await self._opened.wait()
         self.model.load, self.model.failed, self._given_up = 0.0, False, False
         self.refresh_facts()
         before = self.model.name
@@ -473,30 +493,27 @@ class Program(Stage):
         return Path(self.start.workspace or ".").expanduser().absolute()
 
     def attach(self, block: Block) -> None:
-        """Let a block go with the next message."""
-        self._attached.append(block)
+        """Let a block go with the next message of this chat."""
+        self._chat.attached.append(block)
 
-    async def post(self, draft: str) -> None:
-        """Send a draft as a message. Raises FiresideError or OSError; nothing is sent then."""
+    async def post(self, draft: str, blocks: Sequence[Block] | None = None) -> None:
+        """Send a draft as a message. Raises FiresideError or OSError; nothing is sent then.
+
+        `blocks` are the draft's, where its pastes may be gone by now.
+        """
         await self.ready()
         chat = self._chat
-        blocks = blocks_of(draft, self.draft.folds)
+        if blocks is None:
+            blocks = blocks_of(draft, self.draft.folds)
         named = [path for path in mentions(draft, self.folder)]
-        attached = list(self._attached)
+        attached = list(chat.attached)
         if named:
             session_id = await chat.ensure()
             for path in named:
                 file = await chat.manager.files.upload(session_id, path)
                 attached.append(file_block(file.id, file.name, file.bytes, file.content_type))
         await chat.send([*attached, *blocks])
-        self._attached = self._attached[len(attached) - len(named) :]
-
-    async def repost(self, item_id: str, draft: str) -> None:
-        """Put a draft in place of an earlier message of the person, on a branch of its own."""
-        item = self._chat.story.items[item_id]
-        before: Sequence[Mapping[str, Any]] = getattr(item, "content", ())
-        blocks = edited_blocks(before, blocks_of(draft, self.draft.folds))
-        await self._chat.manager.edit(item_id, blocks)
+        del chat.attached[: len(attached) - len(named)]
 
     def save_draft_soon(self) -> None:
         """Keep the draft over a crash, once the person pauses."""
@@ -507,9 +524,17 @@ class Program(Stage):
     def _save_now(self) -> None:
         self.run_worker(self.save_draft(), exit_on_error=False, group="draft")
 
+    @property
+    def unsent(self) -> str:
+        """All that is being written."""
+        return self.draft.whole
+
     async def save_draft(self) -> None:
         """Keep the draft of the chat on the screen. A private chat's stays in memory."""
-        chat, text = self._chat, self.draft.whole
+        if self._begun.is_set():
+            await self._keep(self._chat, self.unsent)
+
+    async def _keep(self, chat: Chat, text: str) -> None:
         if self._manager is None or (text == chat.kept_draft):
             return
         if chat.id is None and (chat.private or not text.strip()):

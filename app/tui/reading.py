@@ -180,9 +180,8 @@ class Reading(Writing):
         if not isinstance(item, Message) or item.role != "user":
             self.say("only your own messages are edited; r writes a reply again")
             return
-        texts = [str(block.get("text", "")) for block in item.content if block.get("type") == "input_text"]
         self.transcript.cursor_clear()
-        self.begin_edit("message", item.id, "".join(texts))
+        self.begin_edit("message", item.id, item.content)
 
     def _open_link(self, entry: Entry) -> None:
         links = self.transcript.links(entry)

@@ -12,6 +12,7 @@ from app.tui.widgets.paste import Folds
 
 Kind = Literal["nothing", "message", "command", "shell"]
 Block = dict[str, Any]
+TEXT_TYPES = ("input_text", "text", "output_text")
 _MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|(\S+))')
 
 
@@ -47,6 +48,20 @@ def blocks_of(draft: str, folds: Folds) -> list[Block]:
             block["label"] = word
         blocks.append(block)
     return blocks
+
+
+def draft_of(content: Sequence[Mapping[str, Any]]) -> tuple[str, Folds]:
+    """The draft that a message was sent from, and its folded parts: what `blocks_of` makes of it again."""
+    folds = Folds()
+    parts: list[str] = []
+    for block in content:
+        if block.get("type") not in TEXT_TYPES:
+            continue
+        text, label = str(block.get("text") or ""), str(block.get("label") or "")
+        word = label.strip("\n")
+        parts.append(label.replace(word, folds.hold(word, text)) if word else text)
+    draft = "".join(parts)
+    return (draft[:1] + draft if draft.startswith(("//", "!!")) else draft), folds
 
 
 def mentions(text: str, folder: Path) -> list[Path]:
@@ -94,5 +109,5 @@ def shell_block(command: str, output: str) -> Block:
 
 def edited_blocks(before: Sequence[Mapping[str, Any]], blocks: Iterable[Block]) -> list[Block]:
     """The blocks of a message that was edited: its files, then its new words."""
-    kept = [dict(block) for block in before if block.get("type") not in ("input_text", "text", "output_text")]
+    kept = [dict(block) for block in before if block.get("type") not in TEXT_TYPES]
     return [*kept, *blocks]

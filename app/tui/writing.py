@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,7 +13,7 @@ from textual.widgets import TextArea
 
 from app.tui.grid import Grid
 from app.tui.program import Program
-from app.tui.sending import mention, shell_block, wish_of
+from app.tui.sending import Block, blocks_of, draft_of, edited_blocks, mention, shell_block, wish_of
 from app.tui.transcript.tool_entry import ToolCall
 from app.tui.type_ahead import TypeAhead
 from app.tui.widgets.completion import CompletionList, Offer
@@ -36,8 +36,13 @@ class Editing:
 
     kind: Literal["message", "queued"]
     item_id: str
+    content: Sequence[Mapping[str, Any]]
+    """The blocks that it is made of."""
+    text: str
+    """It as it was, whole."""
     draft: str
     folds: Folds
+    sent: bool = False
 
 
 class Writing(Program):
@@ -95,8 +100,9 @@ class Writing(Program):
         event.stop()
         draft, whole = self.draft.text, self.draft.whole
         if self.editing is not None:
-            if draft.strip():
-                self._end_edit(draft, self.editing)
+            if draft.strip() and not self.editing.sent:
+                self.editing.sent = True
+                self._end_edit(blocks_of(draft, self.draft.folds), whole, self.editing)
             return
         wish = wish_of(draft)
         if wish.kind == "nothing" or (wish.kind == "message" and self.held_back()):
@@ -109,7 +115,7 @@ class Writing(Program):
             case "shell":
                 self.run_shell(wish.text)
             case _:
-                self._post(draft)
+                self._post(draft, blocks_of(draft, self.draft.folds))
 
     def settle_focus(self) -> None:
         """Keys go to what waits for the person."""
@@ -119,14 +125,14 @@ class Writing(Program):
         return False
 
     @work(exit_on_error=False, group="send")
-    async def _post(self, draft: str) -> None:
+    async def _post(self, draft: str, blocks: Sequence[Block]) -> None:
         from app.exits import explain
 
         self.stop_reading_ahead()
         self.transcript.to_end()
         folds = self.draft.folds
         try:
-            await self.post(draft)
+            await self.post(draft, blocks)
         except Exception as err:
             # Nothing was sent: it goes on as the draft, or is found in the history.
             if not self.draft.text:
@@ -152,6 +158,7 @@ class Writing(Program):
         from app.tui.shell_line import run_line
         from app.tui.story import lines_of
 
+        await self.ready()
         shown = ToolCall("!", line, state="running")
         chat = self.chat
         chat.add_entry(shown)
@@ -167,40 +174,47 @@ class Writing(Program):
         else:
             shown.end("done", facts, fold=False)
         chat.page.changed(shown)
-        self.attach(shell_block(line, result.output))
+        chat.attached.append(shell_block(line, result.output))
         self.say("its output goes with the next message")
 
     # ---- editing ---------------------------------------------------------------------------
 
-    def begin_edit(self, kind: Literal["message", "queued"], item_id: str, text: str) -> None:
+    def begin_edit(
+        self, kind: Literal["message", "queued"], item_id: str, content: Sequence[Mapping[str, Any]]
+    ) -> None:
         """Put an earlier message into the composer; what was there comes back afterwards."""
-        kept = self.editing
-        draft, folds = (kept.draft, kept.folds) if kept else (self.draft.text, self.draft.folds)
-        self.editing = Editing(kind, item_id, draft, folds)
-        self.draft.folds = Folds()
+        self.leave_edit()
+        draft, folds = self.draft.text, self.draft.folds
+        text, self.draft.folds = draft_of(content)
         self.draft.put(text)
+        self.editing = Editing(kind, item_id, content, self.draft.whole, draft, folds)
         self.draft.focus()
         self.show_hints()
 
     def leave_edit(self) -> None:
-        """Leave the message as it was."""
+        """Leave the message as it was; what was written for it is found in the history."""
         if self.editing is None:
             return
         kept, self.editing = self.editing, None
+        if self.draft.whole != kept.text:
+            self.draft.history_of_messages.add(self.draft.whole, keep=False)
         self.draft.folds = kept.folds
         self.draft.put(kept.draft)
         self.show_hints()
 
     @work(exit_on_error=False, group="send")
-    async def _end_edit(self, draft: str, editing: Editing) -> None:
+    async def _end_edit(self, blocks: Sequence[Block], whole: str, editing: Editing) -> None:
         from app.exits import explain
 
+        chat, written = self.chat, edited_blocks(editing.content, blocks)
+        self.draft.history_of_messages.add(whole, keep=not chat.private)
         try:
             if editing.kind == "queued":
-                await self.chat.manager.queue_edit(editing.item_id, self.draft.folds.unfold(draft))
+                await chat.manager.queue_edit(editing.item_id, written)
             else:
-                await self.repost(editing.item_id, draft)
+                await chat.manager.edit(editing.item_id, written)
         except Exception as err:
+            editing.sent = False
             self.say(str(explain(err)), error=True)
             return
         if self.editing is editing:
@@ -208,7 +222,9 @@ class Writing(Program):
 
     def on_waiting_list_edit(self, event: WaitingList.Edit) -> None:
         """A waiting message is to be changed."""
-        self.begin_edit("queued", event.item_id, event.text)
+        content = self.chat.facts.contents.get(event.item_id)
+        if content is not None:
+            self.begin_edit("queued", event.item_id, content)
 
     @work(exit_on_error=False, group="send")
     async def _remove(self, item_id: str) -> None:
@@ -221,8 +237,8 @@ class Writing(Program):
 
     def on_waiting_list_remove(self, event: WaitingList.Remove) -> None:
         """A waiting message is taken back; its text stays in the history."""
-        text = next((text for item_id, text in self.chat.facts.waiting if item_id == event.item_id), "")
-        self.draft.history_of_messages.add(text, keep=False)
+        draft, folds = draft_of(self.chat.facts.contents.get(event.item_id, ()))
+        self.draft.history_of_messages.add(folds.unfold(draft), keep=False)
         self._remove(event.item_id)
 
     def action_editor(self) -> None:
@@ -243,6 +259,15 @@ class Writing(Program):
             return None
         finally:
             self.refresh(layout=True)
+
+    @property
+    def unsent(self) -> str:
+        """The draft; while an earlier message is edited, the draft behind it and then what is written."""
+        kept = self.editing
+        if kept is None:
+            return super().unsent
+        written = self.draft.whole if self.draft.whole != kept.text else ""
+        return "\n\n".join(part for part in (kept.folds.unfold(kept.draft), written) if part)
 
     # ---- completion ------------------------------------------------------------------------
 

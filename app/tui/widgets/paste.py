@@ -30,12 +30,16 @@ class Folds:
         """The word for `text`, `[pasted 120 lines]`; numbered where another paste has that word."""
         lines = text.rstrip("\n").count("\n") + 1
         size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
-        word, number = f"[pasted {size}]", 1
-        while self._texts.get(word, text) != text:
+        return self.hold(f"[pasted {size}]", text)
+
+    def hold(self, word: str, text: str) -> str:
+        """Have a word in brackets stand for `text`; numbered where it stands for another one already."""
+        name, number = word, 1
+        while self._texts.get(name, text) != text:
             number += 1
-            word = f"[pasted {size}, {number}]"
-        self._texts[word] = text
-        return word
+            name = f"{word.removesuffix(']')}, {number}]"
+        self._texts[name] = text
+        return name
 
     def __bool__(self) -> bool:
         return bool(self._texts)
