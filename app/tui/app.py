@@ -165,6 +165,7 @@ class FiresideApp(Rooms):
             return
         if event.is_printable and event.character:
             event.stop()
+            self.transcript.cursor_clear()  # esc means the reply again
             self.draft.focus()
             self.draft.insert_text(event.character)
 
@@ -231,6 +232,12 @@ class FiresideApp(Rooms):
         """A person decided."""
         async with self.telling():
             await self.chat.answer(event.question, event.action, event.content)
+
+    def on_approval_card_unasked(self, event: ApprovalCard.Unasked) -> None:
+        """What was written for a question that went is not lost."""
+        if event.text.strip():
+            self.draft.history_of_messages.add(event.text, keep=False)
+            self.say("nobody waits for that answer any more; up brings your words back")
 
     # ---- stopping and leaving --------------------------------------------------------------
 

@@ -70,6 +70,21 @@ async def test_messages_typed_meanwhile_wait_and_can_be_edited_and_removed() -> 
         assert run.texts("user") == ["first", "changed"]
 
 
+async def test_typing_leaves_the_block_cursor_so_that_esc_stops() -> None:
+    gate = asyncio.Event()
+    async with running([["one"], ["two", Pause(until=gate)]]) as run:
+        await run.ask("first")
+        await run.pilot.press("alt+up")
+        assert run.app.transcript.current is not None
+        await run.type("second")
+        assert run.app.draft.text == "second"
+        await run.pilot.press("enter")
+        await run.until(lambda: run.texts("answer") == ["one", "two"])
+        await run.pilot.press("escape")
+        await run.until(lambda: not run.app.chat.busy)
+        assert any("stopped" in row for row in run.screen())
+
+
 async def test_the_end_is_followed_when_the_queue_goes() -> None:
     gate = asyncio.Event()
     words = "\n\n".join(f"paragraph {number}" for number in range(60))
