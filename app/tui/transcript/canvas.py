@@ -192,6 +192,12 @@ class Canvas(ScrollView):
         section = entry.sections[section_index]
         return index, inside, at, section_index, section, section.row(at)
 
+    def _refresh_rows(self, top: int, bottom: int) -> None:
+        """Have rows of the screen painted anew, and not the scroll bar beside them."""
+        width = self.scrollable_content_region.width
+        if width and top < bottom:
+            self.refresh(Region(0, top, width, bottom - top))
+
     # ---- the scroll bar --------------------------------------------------------------------------
 
     def _bar(self, *, exactly: bool = False) -> None:

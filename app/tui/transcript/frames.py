@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import cast
 
 from textual import events
-from textual.geometry import Region
 from textual.message import Message
 from textual.reactive import Reactive
 from textual.selection import Selection
@@ -184,11 +183,11 @@ class Frames(Canvas):
 
     def _repaint_all(self) -> None:
         self.page.take_changes()
-        self.refresh(self.size.region)
+        self._refresh_rows(0, self.size.height)
 
     def _repaint(self, changes: Sequence[Change], moved: int) -> None:
         if moved and self._viewport.follow:
-            self.refresh(self.size.region)
+            self._refresh_rows(0, self.size.height)
             return
         y, rows = self.scroll_offset.y, self.size.height
         # rows above the screen changed and everything moved along: the same text is in view
@@ -199,7 +198,7 @@ class Frames(Canvas):
             top = min(top, max(0, change.top - y))
             bottom = rows if change.moved else max(bottom, min(rows, change.bottom - y))
         if top < bottom:
-            self.refresh(Region(0, top, self.size.width, bottom - top))
+            self._refresh_rows(top, bottom)
 
     def _settle_shown(self) -> None:
         """Have what came into view highlighted exactly, a little at a time."""
@@ -255,7 +254,7 @@ class Frames(Canvas):
         y = self.scroll_offset.y
         for row in rows:
             if 0 <= row - y < self.size.height:
-                self.refresh(Region(0, row - y, self.size.width, 1))
+                self._refresh_rows(row - y, row - y + 1)
         self._tick()
 
     def _live_rows(self) -> list[int]:

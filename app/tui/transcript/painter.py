@@ -106,7 +106,7 @@ class Painter:
         if at < self._width:
             segments.append(Segment(" " * (self._width - at), self._page))
             at = self._width
-        strip = Strip([segment for segment in segments if segment.text], at)
+        strip = Strip(_joined(segments), at)
         return strip if at <= self._width else strip.crop(0, self._width)
 
     def edge(self, strip: Strip, glyph: str, role: Tone) -> Strip:
@@ -220,6 +220,17 @@ class Painter:
             return style + Style(bgcolor=self._palette.hex("selection"))
         found = style + tone_style(self._palette, "accent", None, ("bold", "underline"))
         return found + Style(bgcolor=self._palette.hex("selection")) if kind == "here" else found
+
+
+def _joined(segments: Sequence[Segment]) -> list[Segment]:
+    """Neighbours of one style as one: each segment costs the terminal its colours, twenty bytes and more."""
+    joined: list[Segment] = []
+    for segment in segments:
+        if joined and joined[-1].style is segment.style:
+            joined[-1] = Segment(joined[-1].text + segment.text, segment.style)
+        elif segment.text:
+            joined.append(segment)
+    return joined
 
 
 def _hyperlink(address: str) -> Style:

@@ -145,7 +145,8 @@ class Seam(Static):
     def _draw(self) -> None:
         grid = self._grid
         self.spans = seam_row(self._title, self._right(), grid.column, self._glyphs)
-        self.update(Content.assemble(" " * grid.edge, *self.spans))
+        # The row keeps its size, and while a person reads above it changes with every new line.
+        self.update(Content.assemble(" " * grid.edge, *self.spans), layout=False)
 
 
 def _line(text: str) -> str:

@@ -183,4 +183,5 @@ class StatusBar(Static):
             return
         self._facts, self._grid = facts, grid
         spans = status_row(facts, grid.column, self._glyphs)
-        self.update(Content.assemble(" " * grid.edge, *spans))
+        # The row keeps its size: a layout of the screen would cost more than the row.
+        self.update(Content.assemble(" " * grid.edge, *spans), layout=False)

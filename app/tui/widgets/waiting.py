@@ -54,6 +54,8 @@ class WaitingList(Static, can_focus=True):
 
     def show(self, messages: Sequence[tuple[str, str]]) -> None:
         """Tell what waits."""
+        if tuple(messages) == self._messages:
+            return
         self._messages = tuple(messages)
         self._cursor = min(self._cursor, len(messages) - 1)
         self.display = bool(messages)
