@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("fireside")
 
+BEHIND = "subscriber_behind"
 UNKNOWN = "model"
 """Who answers, before a model is there."""
 
@@ -88,6 +89,7 @@ class Following:
         self._changed = changed
         self._prepare = prepare
         self._reply: Reply | None = None
+        self._is_torn = False
         self._follow: asyncio.Task[None] | None = None
         self._making = asyncio.Lock()
         self._variants: dict[str, tuple[str, ...]] = {}
@@ -162,17 +164,52 @@ class Following:
     # ---- events ----------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        assert self._id is not None
         with contextlib.suppress(asyncio.CancelledError):
-            async with aclosing(self.manager.stream(self._id)) as events:
-                async for event in events:
-                    try:
-                        await self._take(event)
-                    except FiresideError as err:
+            missed = False
+            while True:
+                try:
+                    await self._listen(missed)
+                    return
+                except FiresideError as err:
+                    # While the program stood still, in an editor or in the background, too much came.
+                    missed = err.code == BEHIND
+                    if not missed:
                         self._fail(err.message, err.remedy)
-                    except Exception as err:  # One event that cannot be shown must not end the chat.
-                        logger.exception("an event could not be shown")
-                        self._fail(f"Something could not be shown: {type(err).__name__}: {err}")
+                        return
+
+    async def _listen(self, missed: bool) -> None:
+        """Take events until the session closes. `missed`: read first what became of the session."""
+        assert self._id is not None
+        async with aclosing(self.manager.stream(self._id)) as events:
+            async for event in events:
+                try:
+                    if missed:
+                        missed = False
+                        await self._read_anew(self._id)
+                    await self._take(event)
+                except FiresideError as err:
+                    self._fail(err.message, err.remedy)
+                except Exception as err:  # One event that cannot be shown must not end the chat.
+                    logger.exception("an event could not be shown")
+                    self._fail(f"Something could not be shown: {type(err).__name__}: {err}")
+
+    async def _read_anew(self, session_id: str) -> None:
+        """Events were missed: tell everything from the store."""
+        snapshot = await self.manager.get(session_id)
+        facts, was_running = self.facts, self.facts.running
+        facts.status, facts.title = snapshot.status, snapshot.title or ""
+        facts.waits, facts.prefill, facts.load = False, None, None
+        facts.questions = [Question.of(session_id, event) for event in snapshot.pending_elicitations]
+        self._take_queue(snapshot.pending_inputs)
+        fresh = Story(self.story.name)
+        fresh.tell(snapshot.items)
+        self.has_older = snapshot.has_more_items
+        self._reset(fresh, 0)
+        # What is being written has lost its beginning; it is told whole when it is complete.
+        self._is_torn = facts.running
+        if was_running and not facts.running:
+            self._changed("ended")
+        self._changed("status")
 
     async def _take(self, event: SessionEvent) -> None:
         if self._take_reply(event) or self._take_facts(event):
@@ -303,6 +340,9 @@ class Following:
             if self._reply is not None and not self._reply.ended:
                 self._reply.end("failed" if event.status == "failed" else "completed", (), None)
             if before:
+                if self._is_torn:
+                    self._is_torn = False
+                    await self._read_anew(str(self._id))
                 await self._count_variants()
                 self._changed("ended")
         self._changed("status")

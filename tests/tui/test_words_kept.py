@@ -13,6 +13,8 @@ import pytest
 
 from app.config import resolve
 from app.glyphs import UNICODE
+from app.sessions.events import SessionHeartbeatEvent
+from app.sessions.hub import MAX_BEHIND
 from app.sessions.manager import SessionManager
 from app.sessions.store import Store
 from app.theming import palette, read
@@ -200,3 +202,23 @@ async def test_words_typed_while_a_draft_is_stored_are_not_lost(tmp_path: Path) 
         stored.set()
         await run.until(lambda: first.kept_draft == "draft")
         assert (first.draft, run.app.draft.text) == ("draft", "for the new one")
+
+
+@pytest.mark.parametrize("at_rest", [True, False])
+async def test_a_chat_that_fell_behind_its_events_goes_on_whole(at_rest: bool) -> None:
+    gate = asyncio.Event()
+    async with running([["one ", Pause(until=gate), "two"], ["three"]]) as run:
+        await run.send("first")
+        await run.until(lambda: run.texts("answer") == ["one "])
+        if at_rest:
+            gate.set()
+            await run.until(lambda: not run.app.chat.busy)
+        live = await run.app.chat.manager.live(str(run.app.chat.id))  # type: ignore[attr-defined]
+        for _ in range(MAX_BEHIND + 10):
+            live.hub.publish(SessionHeartbeatEvent())
+        await run.until(lambda: live.hub.listeners)
+        gate.set()
+        await run.until(lambda: not run.app.chat.busy and run.texts("answer") == ["one two"])
+        await run.ask("second")
+        assert run.texts("answer") == ["one two", "three"]
+        assert run.texts("user") == ["first", "second"]
