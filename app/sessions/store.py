@@ -37,6 +37,8 @@ Order = Literal["asc", "desc"]
 DELETED_KEPT_S = 30 * 24 * 3600
 MAX_PAGE = 10_000
 STORE_FILE = "chats.db"
+_NOT_CONVERSATION = {"status", "draft", "pinned", "archived", "deleted_at"}
+"""What changes without the conversation: it does not make a chat the newest."""
 
 _PATH = """
     WITH RECURSIVE path(seq, parent_seq, depth) AS (
@@ -182,7 +184,7 @@ class Store:
                 )
             for response_id in change.written:
                 connection.execute("DELETE FROM writing WHERE response_id = ?", (response_id,))
-            if change.items or fields.keys() - {"status", "draft"}:
+            if change.items or fields.keys() - _NOT_CONVERSATION:
                 fields.setdefault("updated_at", now())
             if fields:
                 update_session(connection, session_id, fields)

@@ -251,6 +251,18 @@ async def test_pinned_archived_deleted_and_taken_back(room: MakeRoom, tmp_path: 
     assert await manager.store.purge(now() + 1) == [session_id]
 
 
+async def test_taken_back_a_chat_is_where_it_was(room: MakeRoom) -> None:
+    chat = await room(["quill"])
+    await chat.say("parchment")
+    manager, session_id = chat.manager, chat.session_id
+    await manager.store.apply(session_id, Change(fields={"updated_at": 1000}))
+    await manager.delete(session_id)
+    await manager.undelete(session_id)
+    await manager.pin(session_id)
+    await manager.pin(session_id, False)
+    assert [entry.updated_at for entry in await manager.list()] == [1000]
+
+
 async def test_deleting_a_running_chat_stops_it_first(room: MakeRoom) -> None:
     chat = await room(["a", Pause(until=asyncio.Event())])
     async with listening(chat.manager, chat.session_id) as heard:
