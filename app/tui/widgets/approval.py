@@ -16,6 +16,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
+from textual.timer import Timer
 from textual.widgets import Static, TextArea
 
 from app.glyphs import Glyphs
@@ -112,6 +113,12 @@ class ApprovalCard(Vertical, can_focus=True):
         action: str
         content: dict[str, Any]
 
+    @dataclass
+    class Unasked(Message):
+        """A question went while `text` was written for it."""
+
+        text: str
+
     def __init__(self, glyphs: Glyphs) -> None:
         super().__init__(id="approval")
         self._glyphs = glyphs
@@ -120,6 +127,7 @@ class ApprovalCard(Vertical, can_focus=True):
         self.question: Question | None = None
         self._count = (1, 1)
         self._armed = False
+        self._arming: Timer | None = None
         self._drafting = False
         self._cursor = -1
         self._scroll = 0
@@ -151,16 +159,20 @@ class ApprovalCard(Vertical, can_focus=True):
         self, question: Question | None, number: int = 1, count: int = 1, *, drafting: bool = False
     ) -> None:
         """Show a question; None hides the card. While `drafting`, keys go to the draft."""
+        before = self.question
+        if self._mode and before is not None and (question is None or question.id != before.id):
+            # It was answered elsewhere, or its time was up, while somebody wrote here.
+            self.post_message(self.Unasked(self.field.text))
+            self._close_field()
         self._count, self._drafting = (number, count), drafting
         if question is None:
             self.question = None
             self.display = False
             return
-        if self.question is None or self.question.id != question.id:
+        if before is None or before.id != question.id:
             self.question, self._cursor, self._scroll = question, -1, 0
             self._edited, self._mode, self._complaint, self._answers = None, "", "", {}
-            self._armed = False
-            self.set_timer(ARM_AFTER_S, lambda: self._arm(question.id))
+            self._arm_later(question.id)
             self._close_field()
             self.display = True
         self._draw()
@@ -171,10 +183,18 @@ class ApprovalCard(Vertical, can_focus=True):
         return self._armed
 
     def set_drafting(self, drafting: bool) -> None:
-        """Whether keys go to the draft."""
+        """Whether keys go to the draft. Once they do not, those that were meant for it mean nothing here."""
         if drafting != self._drafting:
             self._drafting = drafting
+            if not drafting and self.question is not None and not self._mode:
+                self._arm_later(self.question.id)
             self._draw()
+
+    def _arm_later(self, question_id: str) -> None:
+        self._armed = False
+        if self._arming is not None:
+            self._arming.stop()
+        self._arming = self.set_timer(ARM_AFTER_S, lambda: self._arm(question_id))
 
     def _arm(self, question_id: str) -> None:
         if self.question is not None and self.question.id == question_id:
@@ -348,6 +368,8 @@ class ApprovalCard(Vertical, can_focus=True):
         elif not self._armed:
             if event.is_printable or event.key == "enter":
                 event.stop()
+                # Somebody is typing something else: it takes a pause to be heard.
+                self._arm_later(question.id)
         elif question.choices or question.kind == "form":
             self._form_key(event, question)
         else:

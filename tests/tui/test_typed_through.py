@@ -1,0 +1,44 @@
+"""No key that was meant for something else decides about a call."""
+
+from __future__ import annotations
+
+import asyncio
+
+from backend.scripted import Pause
+from tests.tui.program import running
+from tests.tui.test_approvals import Recorder, asked, call
+
+
+async def test_a_message_sent_and_the_next_one_begun_decide_nothing() -> None:
+    tool = Recorder()
+    gate = asyncio.Event()
+    async with running([[Pause(until=gate), call(text="x")], ["done"]], tools=[tool]) as run:
+        await run.send("do it")
+        await run.until(lambda: run.app.chat.busy)
+        await run.type("more")
+        gate.set()
+        await run.until(lambda: run.app.approval.armed)
+        await run.pilot.press("enter", "y", "e", "s")
+        assert run.app.approval.question is not None
+        await run.until(lambda: run.app.approval.armed)
+        assert tool.calls == []
+
+
+async def test_a_reason_for_a_question_that_went_decides_nothing() -> None:
+    tool = Recorder()
+    both = [call("c1", text="first"), call("c2", text="second")]
+    async with running([both, ["done"]], tools=[tool]) as run:
+        await asked(run)
+        card, chat = run.app.approval, run.app.chat
+        first = card.question
+        assert first is not None
+        await run.pilot.press("n")
+        await run.type("no sy")
+        await chat.answer(first, "decline", {})
+        await run.until(lambda: card.question is not None and card.question.id != first.id)
+        assert not card.armed
+        await run.type("y as")
+        assert run.app.draft.history_of_messages.entries[-1] == "no sy"
+        assert "up brings your words back" in run.seam
+        assert card.question is not None
+        assert tool.calls == []
