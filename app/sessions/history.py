@@ -1,7 +1,8 @@
 """The model's view of a conversation: items as chat turns, well-formed whatever happened to them.
 
 Every call has exactly one result, two turns of a person never follow one another, long results
-are cut in the middle. The items themselves stay whole.
+are cut in the middle, and a message that was refused as too long does not keep later ones from
+fitting. The items themselves stay whole.
 """
 
 from __future__ import annotations
@@ -10,7 +11,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from app.sessions.items import Compaction, FunctionCall, FunctionCallOutput, Item, Message, Reasoning
+from app.sessions.items import (
+    Compaction,
+    ErrorItem,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    Message,
+    Reasoning,
+)
 from app.sessions.records import Json
 
 Turn = dict[str, Any]
@@ -21,6 +30,7 @@ BACKGROUND = (
     "[Background: a summary of the earlier part of this conversation. It is a record, not a request.]"
 )
 DROPPED = "[The earlier part of this conversation was left out.]"
+TOO_LONG = "[A message that did not fit into the context was left out here.]"
 MIN_TOOL_CHARS = 400
 
 
@@ -40,9 +50,29 @@ def turns_of(
         reader.system.append(system)
     if note:
         reader.user([{"type": "text", "text": note}])
+    refused = _refused_as_too_long(kept)
     for item in kept:
-        reader.take(item)
+        if item.id in refused:
+            reader.user([{"type": "text", "text": TOO_LONG}])
+        else:
+            reader.take(item)
     return reader.done()
+
+
+def _refused_as_too_long(items: Sequence[Item]) -> frozenset[str]:
+    """The messages of the person that ended in an overflow before anything was said to them."""
+    refused: set[str] = set()
+    waiting: list[str] = []
+    for item in items:
+        match item:
+            case Message(role="user"):
+                waiting.append(item.id)
+            case ErrorItem(code="context_overflow"):
+                refused.update(waiting)
+                waiting.clear()
+            case _:
+                waiting.clear()
+    return frozenset(refused)
 
 
 def after_compaction(items: Sequence[Item]) -> tuple[Sequence[Item], str]:

@@ -17,9 +17,10 @@ from app.sessions.events import (
     ElicitationRequestEvent,
     OutputTextDeltaEvent,
 )
-from app.sessions.history import BACKGROUND, cut_middle, turns_of
+from app.sessions.history import BACKGROUND, TOO_LONG, cut_middle, turns_of
 from app.sessions.items import (
     Compaction,
+    ErrorItem,
     FunctionCall,
     FunctionCallOutput,
     Item,
@@ -71,6 +72,26 @@ async def test_error_tells_both_numbers_and_the_session_goes_on(room: MakeRoom) 
         if (await chat.manager.get(chat.session_id)).status != "idle":
             await heard.status("idle")
     assert chat.sent[-1][-1]["content"] == "hi"
+
+
+async def test_a_message_that_did_not_fit_keeps_no_later_one_from_fitting(room: MakeRoom) -> None:
+    chat = await room(["first"], ["short"], ["whole"], engine=small())
+    await chat.manager.configure(chat.session_id, overflow="error")
+    await chat.say("hello")
+    items = await chat.say(words(100, "x"))
+    error = items[-1]
+    assert isinstance(error, ErrorItem) and error.code == "context_overflow" and error.response_id
+    stored = await chat.say("hi")
+    assert (await chat.manager.get(chat.session_id)).status == "idle"
+    assert [turn["role"] for turn in chat.sent[-1]] == ["user", "assistant", "user"]
+    assert chat.sent[-1][-1]["content"] == f"{TOO_LONG}\n\nhi"
+    assert words(100, "x") in [item.text for item in stored if isinstance(item, Message)]
+    # With a larger window the very message can be tried again.
+    chat.engine.card = replace(CARD, max_seq=4000)
+    async with listening(chat.manager, chat.session_id) as heard:
+        await chat.manager.retry(error.response_id)
+        await heard.status("idle")
+    assert chat.sent[-1][-1]["content"] == words(100, "x")
 
 
 @pytest.mark.parametrize(("size", "fits"), [(58, True), (59, True), (60, False)])
@@ -131,7 +152,7 @@ async def test_compact_stops_after_two_useless_rounds_and_changes_nothing(room: 
         await heard.status("failed")
     assert len(chat.engine.requests) == 4
     assert not [item for item in await chat.items() if isinstance(item, Compaction)]
-    await chat.say("again")
+    await chat.say(words(100, "four"))
     assert len(chat.engine.requests) == 4
 
 
