@@ -84,7 +84,7 @@ def _loop(start: Start, console: Prompter, ink: Ink) -> Loop:
     face.retheme, face.send_sequence = retheme, console.send_sequence
     loop = Loop(face, console)
     console.interrupted, console.cleared = loop.interrupt_reply, loop.hint_or_leave
-    console.drafted = face.keep_draft
+    console.drafted = face.chat.keep_draft
     console.emptied = console.answers = lambda: bool(face.narrator.questions)
     return loop
 
@@ -95,7 +95,7 @@ async def _plain(start: Start) -> int:
     from app.repl.face import ReplFace
     from app.repl.ink import Ink
     from app.repl.loop import Loop
-    from app.repl.page import PlainPage
+    from app.repl.plain_page import PlainPage
     from app.theming import DEFAULT, palette, read
 
     out = prepare(sys.stdout)

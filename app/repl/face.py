@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,27 +11,23 @@ from app.commands.face import Choice, Rows, Screen
 from app.config import Settings
 from app.exits import explain
 from app.kinds import SettingError
+from app.repl.chat import ReplChat
 from app.repl.console import Console
 from app.repl.dialog import NO_ANSWER, Dialog
 from app.repl.narrator import DEFAULT_NAME, Narrator
 from app.repl.outside import edit, run_shell
-from app.repl.page import PlainPage, StyledPage
+from app.repl.page import StyledPage
+from app.repl.plain_page import PlainPage
 from app.sessions.errors import FiresideError
-from app.sessions.events import ResponseCreatedEvent
 from app.terminal import sanitize
-from app.tui.sending import file_block, mentions, shell_block
-from app.tui.start import SLOTS, Start, in_thread, make_manager, make_private_manager
+from app.tui.sending import mentions, shell_block
+from app.tui.start import SLOTS, Start
 
 if TYPE_CHECKING:
     from app.repl.ink import Ink
-    from app.sessions.events import SessionEvent
     from app.sessions.manager import SessionManager
-    from app.sessions.snapshot import SessionSnapshot
     from backend.types import ChatCard
 
-DRAFT_S = 0.5
-REPLAYED = 60
-"""Items that are shown of a chat that is opened."""
 _KEYS: Rows = (
     ("enter", "send the message"),
     ("ctrl+j, alt+enter, \\ at the end", "a new line"),
@@ -66,92 +60,45 @@ class ReplFace:
         self.retheme: Callable[[str], None] = lambda name: None
         self.send_sequence: Callable[[str], None] | None = None
         """Writes a control sequence to the terminal; None where none may be sent."""
-        self._echoes = echoes
-        self._manager: SessionManager | None = None
-        self._private: SessionManager | None = None
-        self._session_id: str | None = None
-        self._attached: list[dict[str, Any]] = []
-        self._draft = ""
-        self._drafting: asyncio.TimerHandle | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._follower: asyncio.Task[None] | None = None
-        self._loading: asyncio.Task[None] | None = None
-        self.is_private = start.private
         self.folder = Path(start.workspace or ".").expanduser().resolve()
-        self.narrator = self._narrator("")
-        self.changed: Callable[[], None] = lambda: None
+        self.chat = ReplChat(start, console, page, self._name, echoes=echoes)
+        self._loading: asyncio.Task[None] | None = None
 
     # ---- opening and closing ---------------------------------------------------------------
 
     async def open(self) -> None:
         """Make the manager, begin to load the model, open the chat that was chosen. Raises what fails."""
-        manager = await in_thread(make_manager, self.start)
-        self._manager = manager
-        await manager.start()
-        if self.start.private:
-            self._private = await in_thread(make_private_manager, self.start, manager)
-        for notice in self.start.notices:
-            self.page.news(notice)
-        session_id = await self._chosen()
-        if session_id is not None:
-            await self.open_session(session_id)
+        await self.chat.open()
         self._load(self.settings.get("model"), {})
-
-    async def _chosen(self) -> str | None:
-        """The chat that the command line named."""
-        from app.exits import usage
-        from app.find_chat import find
-
-        start, manager = self.start, self.manager
-        if start.fork is not None:
-            return await manager.fork((await find(manager, start.fork)).id)
-        if start.resume:
-            return (await find(manager, start.resume)).id
-        if start.last:
-            listed = await manager.list(1)
-            if not listed:
-                raise usage("There is no chat to go on with.", "Begin one without -c.")
-            return listed[0].id
-        return None
 
     async def close(self) -> None:
         """Stop what runs, keep what was said, free the model."""
-        if self._drafting is not None:
-            self._drafting.cancel()
-            await self._save_draft()
-        for task in (self._loading, self._follower):
-            if task is not None and not task.done():
-                task.cancel()
-                await asyncio.wait([task])
-        if self._private is not None:
-            await self._private.stop()
-            await self._private.store.close()
-        if self._manager is not None:
-            await self._drop_empty()
-            await self._manager.aclose()
-
-    async def _drop_empty(self) -> None:
-        """A chat in which nothing was said leaves nothing behind."""
-        if self._session_id is None or self.is_private:
-            return
-        with contextlib.suppress(FiresideError):
-            snapshot = await self.manager.get(self._session_id)
-            if not snapshot.items and not snapshot.pending_inputs:
-                await self.manager.delete(self._session_id)
-                self._session_id = None
+        task = self._loading
+        if task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait([task])
+        await self.chat.close()
 
     # ---- what commands and the loop ask ----------------------------------------------------
 
     @property
     def manager(self) -> SessionManager:
-        found = self._private if self.is_private else self._manager
-        assert found is not None, "the chats are not open yet"
-        return found
+        return self.chat.manager
+
+    @property
+    def narrator(self) -> Narrator:
+        """What tells the open chat."""
+        return self.chat.narrator
 
     @property
     def is_open(self) -> bool:
         """Whether the manager is there."""
-        return self._manager is not None and (self._private is not None or not self.is_private)
+        return self.chat.is_open
+
+    @property
+    def is_private(self) -> bool:
+        """Whether nothing of the open chat is kept."""
+        return self.chat.is_private
 
     @property
     def settings(self) -> Settings:
@@ -159,96 +106,21 @@ class ReplFace:
 
     @property
     def session_id(self) -> str | None:
-        return self._session_id
+        return self.chat.session_id
 
     async def session(self) -> str:
-        if self._session_id is None:
-            made = await self.manager.create()
-            await self._configure(made.id, is_new=True)
-            await self._follow(made.id)
-        assert self._session_id is not None
-        return self._session_id
-
-    async def _configure(self, session_id: str, *, is_new: bool) -> None:
-        """Give a chat what the command line said; an old one keeps the rest of its own."""
-        settings, values = self.settings, dict[str, Any]()
-        named = {
-            key.removeprefix("generation."): item.value
-            for key, item in settings.values.items()
-            if key.startswith("generation.") and (is_new or item.origin.startswith("-"))
-        }
-        if named:
-            held: dict[str, Any] = (await self.manager.settings(session_id))["config"]["value"]
-            values["config"] = {**held, **named}
-        if system := (settings.system if is_new else _flag(settings, "system")):
-            values["system"] = system
-        if (approve := _flag(settings, "approve")) is not None or is_new:
-            values["approve"] = approve or self.start.approve
-        if self.console.piped:
-            values["overflow"] = "error"
-        # A chat that is open elsewhere is refused here, not when something was written for it.
-        await self.manager.configure(session_id, **values)
+        return await self.chat.session()
 
     async def open_session(self, session_id: str) -> None:
-        if session_id == self._session_id:
-            self.page.news("You are in this chat already.")
-            return
-        snapshot = await self.manager.get(session_id)
-        await self._drop_empty()
-        await self._configure(session_id, is_new=False)
-        self._replay(snapshot)
-        await self._follow(session_id, snapshot)
+        await self.chat.open_session(session_id)
 
     async def new_session(self, *, private: bool = False) -> None:
-        if private and self._private is None:
-            assert self._manager is not None
-            self._private = await in_thread(make_private_manager, self.start, self._manager)
-        await self._drop_empty()
-        await self._stop_following()
-        self._session_id = None
-        self._attached.clear()
-        self.is_private = private
-        self.narrator = self._narrator("")
-        if not private:
-            self.page.note("a new chat")
+        await self.chat.new_session(private=private)
 
     async def send(self, text: str, shown: Sequence[Mapping[str, Any]] = ()) -> None:
         """Post a message with what is attached; `shown` are its blocks, where parts of it are folded."""
-        session_id = await self.session()
-        blocks: list[dict[str, Any]] = list(self._attached)
-        for path in mentions(text, self.folder):
-            blocks.append(await self._upload(session_id, path))
-        blocks += [dict(block) for block in shown] or [{"type": "input_text", "text": text}]
-        data = {"role": "user", "content": blocks}
-        self.narrator.expect()
-        try:
-            await self.manager.post_event(session_id, {"type": "message", "data": data})
-        except FiresideError:
-            self.narrator.settled = True
-            raise
-        self._attached.clear()
-
-    def keep_draft(self, text: str) -> None:
-        """Keep what is being written over a crash, a moment after the last key."""
-        self._draft = text
-        if self._session_id is not None and self._drafting is None:
-            loop = asyncio.get_running_loop()
-            self._drafting = loop.call_later(DRAFT_S, lambda: self._spawn(self._save_draft()))
-
-    async def _save_draft(self) -> None:
-        self._drafting = None
-        if self._session_id is not None:
-            with contextlib.suppress(FiresideError):
-                await self.manager.set_draft(self._session_id, self._draft)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _upload(self, session_id: str, path: Path) -> dict[str, Any]:
-        file = await self.manager.files.upload(session_id, path)
-        return file_block(file.id, file.name, file.bytes, file.content_type)
+        blocks = list(shown) or [{"type": "input_text", "text": text}]
+        await self.chat.send(blocks, mentions(text, self.folder))
 
     async def run_shell(self, line: str) -> None:
         """Run a shell line; what it printed goes with the next message."""
@@ -262,20 +134,8 @@ class ReplFace:
             self.page.table("", shown)
         if result.code:
             self.page.news(f"It ended with {result.code}.")
-        self._attached.append(shell_block(line, result.output))
+        self.chat.attached.append(shell_block(line, result.output))
         self.page.news("Its output goes with your next message.")
-
-    async def interrupt(self) -> None:
-        """Stop the reply that is being written."""
-        if self._session_id is not None:
-            await self.manager.interrupt(self._session_id)
-
-    async def notice_turn(self) -> None:
-        """Learn whether a command began a turn, before its first event comes."""
-        if self._session_id is not None:
-            snapshot = await self.manager.get(self._session_id, include_items=False)
-            if snapshot.status == "running" and self.narrator.session_id == snapshot.id:
-                self.narrator.expect()
 
     async def resolve(self) -> None:
         """Put the first open question to the person, and hand on the answer."""
@@ -284,15 +144,12 @@ class ReplFace:
             result: Mapping[str, Any] = NO_ANSWER
         else:
             result = await self.dialog.answer(question)
-        if all(one.id != question.id for one in self.narrator.questions):
-            return
-        self.narrator.questions = [one for one in self.narrator.questions if one.id != question.id]
-        await self.manager.resolve_elicitation(question.session_id, question.id, result)
+        await self.chat.resolve(question, result)
 
     # ---- Face ------------------------------------------------------------------------------
 
     def attach(self, block: Mapping[str, Any], name: str) -> None:
-        self._attached.append(dict(block))
+        self.chat.attached.append(dict(block))
 
     def insert(self, text: str) -> None:
         self.console.insert(text)
@@ -375,8 +232,7 @@ class ReplFace:
     async def _load_now(self, source: str | None, options: Mapping[str, Any]) -> None:
         wanted: dict[str, Any] = {"slots": SLOTS, **self.settings.load_options(), **options}
         wanted.pop("assistant_model", None)
-        manager = self._manager
-        assert manager is not None
+        manager = self.manager
         self.page.state("loading the model")
 
         is_over = False
@@ -411,73 +267,6 @@ class ReplFace:
             return self.card.model_id
         wanted = self.settings.get("model")
         return Path(str(wanted)).stem if wanted else DEFAULT_NAME
-
-    def _narrator(self, session_id: str) -> Narrator:
-        return Narrator(
-            self.page,
-            session_id,
-            self._name,
-            lambda: self.changed(),
-            echoes=self._echoes,
-            hints=not self.console.piped,
-            aside=self._aside,
-        )
-
-    def _aside(self) -> str:
-        return "send or clear your draft, then answer; tab answers at once" if self.console.draft else ""
-
-    def _replay(self, snapshot: SessionSnapshot) -> None:
-        items = list(snapshot.items)
-        if len(items) > REPLAYED or snapshot.has_more_items:
-            self.page.note("older messages are not shown; /export writes all of them")
-        self.narrator = self._narrator(snapshot.id)
-        self.narrator.replay(items[-REPLAYED:])
-        if snapshot.draft:
-            self.console.insert(snapshot.draft)
-
-    async def _follow(self, session_id: str, snapshot: SessionSnapshot | None = None) -> None:
-        await self._stop_following()
-        self._session_id = session_id
-        if snapshot is None:
-            self.narrator = self._narrator(session_id)
-        events = self.manager.stream(session_id)
-        # The first event is a heartbeat: from here on nothing is missed.
-        await anext(events, None)
-        narrator = self.narrator
-        if snapshot is not None:
-            narrator.busy = snapshot.status == "running"
-            for pending in snapshot.pending_elicitations:
-                narrator.reopen(pending)
-        self._follower = asyncio.create_task(self._take(narrator, events))
-
-    async def _take(self, narrator: Narrator, events: AsyncGenerator[SessionEvent]) -> None:
-        async with aclosing(events):
-            async for event in events:
-                if isinstance(event, ResponseCreatedEvent) and narrator.is_anew:
-                    await self._count_variants(narrator, event.response.id)
-                narrator.take(event)
-
-    async def _count_variants(self, narrator: Narrator, response_id: str) -> None:
-        """The last message is answered anew: say which of its answers comes."""
-        narrator.is_anew = False
-        if narrator.answer_id is None:
-            return
-        with contextlib.suppress(FiresideError):
-            answers = await self.manager.siblings(narrator.answer_id)
-            number = 1 + sum(answer["response_id"] != response_id for answer in answers)
-            narrator.variant = f"variant {number} of {number}"
-
-    async def _stop_following(self) -> None:
-        task, self._follower = self._follower, None
-        if task is not None and not task.done():
-            task.cancel()
-            await asyncio.wait([task])
-
-
-def _flag(settings: Settings, key: str) -> Any:
-    """The value of a setting that a flag gave; None for any other origin."""
-    item = settings.values.get(key)
-    return item.value if item is not None and item.origin.startswith("-") else None
 
 
 def _header(card: ChatCard, approve: str, private: bool) -> Rows:

@@ -30,7 +30,7 @@ class Loop:
         self._rested = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._opening: asyncio.Task[None] | None = None
-        face.changed = self._changed
+        face.chat.changed = self._changed
 
     async def run(self) -> int:
         """Read and act; returns the exit code."""
@@ -119,7 +119,7 @@ class Loop:
         from app.commands import run_line
 
         await self._guarded(run_line(self.face, line))
-        await self._guarded(self.face.notice_turn())
+        await self._guarded(self.face.chat.notice_turn())
         if self.console.piped:
             await self._whole_turn()
 
@@ -192,7 +192,7 @@ class Loop:
         """Ctrl-C while a reply is written stops that."""
         if not self.face.narrator.busy:
             return False
-        task = asyncio.create_task(self.face.interrupt())
+        task = asyncio.create_task(self.face.chat.interrupt())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return True

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from app import clock
-from app.repl.page import Page, ToolRow
+from app.repl.page import Page
+from app.repl.words import compacted, shown_text, target_of, tool_row
 from app.sessions.events import (
     TERMINAL_TYPES,
     CompactionCompletedEvent,
@@ -49,10 +49,6 @@ from app.sessions.items import (
 from app.tui.widgets.question import Question
 
 DEFAULT_NAME = "model"
-_TARGETS = ("path", "file", "command", "url", "pattern", "query", "code", "expression", "name")
-_SHORT_RESULT = 48
-
-
 _Running = tuple[FunctionCall, float]
 
 
@@ -261,7 +257,7 @@ class Narrator:
             case TerminalCommand() | Message():
                 pass
             case Compaction():
-                self.page.note(_compacted(item))
+                self.page.note(compacted(item))
             case _:
                 pass
 
@@ -297,7 +293,7 @@ class Narrator:
                 case FunctionCallOutput():
                     self.page.tool(tool_row(calls.get(item.call_id), item, None))
                 case Compaction():
-                    self.page.note(_compacted(item))
+                    self.page.note(compacted(item))
                 case ErrorItem():
                     self.page.news(item.message, error=True)
                 case TerminalCommand(input=str()):
@@ -386,55 +382,5 @@ class Narrator:
                 pass
 
 
-def target_of(call: FunctionCall) -> str:
-    """The argument of a call that says most, on one line."""
-    try:
-        held: Any = json.loads(call.approved_arguments or call.arguments or "{}")
-    except (ValueError, RecursionError):
-        return ""
-    arguments = cast("dict[str, Any]", held) if isinstance(held, dict) else {}
-    for name in _TARGETS:
-        value = arguments.get(name)
-        if isinstance(value, str) and value:
-            return " ".join(value.split())
-    return ""
-
-
-def tool_row(call: FunctionCall | None, output: FunctionCallOutput, seconds: float | None) -> ToolRow:
-    """A call and its result on a row."""
-    name = call.name if call else "tool"
-    target = target_of(call) if call else ""
-    took = "" if seconds is None else f", {_duration(seconds)}"
-    lines = output.output.strip().split("\n")
-    if output.denied:
-        return ToolRow(name, target, "refused", "not run", ())
-    if output.is_error:
-        return ToolRow(name, target, "failed", f"failed{took}", lines)
-    if len(lines) == 1 and len(lines[0]) <= _SHORT_RESULT:
-        return ToolRow(name, target, "done", f"{lines[0] or 'nothing'}{took}")
-    count = "1 line" if len(lines) == 1 else f"{len(lines):,} lines"
-    return ToolRow(name, target, "done", f"{count}{took}")
-
-
-def shown_text(content: Sequence[Mapping[str, Any]]) -> str:
-    """A message as it was written: folded parts by their words, what is attached in brackets."""
-    words: list[str] = []
-    names: list[str] = []
-    for block in content:
-        if "file_id" in block:
-            names.append(f"[{block.get('filename') or str(block['type']).removeprefix('input_')}]")
-        else:
-            words.append(str(block.get("label") or block.get("text") or ""))
-    return " ".join(["".join(words), *names]).strip()
-
-
-def _compacted(note: Compaction) -> str:
-    return "the oldest turns were left out" if note.dropped else "older turns are summarised"
-
-
 def _short(tokens: int) -> str:
     return str(tokens) if tokens < 1000 else f"{tokens / 1000:.1f}k".replace(".0k", "k")
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

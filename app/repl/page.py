@@ -1,20 +1,20 @@
 """The chat as it goes down the screen: who speaks, what was called, what is news. Only ever added to.
 
-`StyledPage` draws edges and settles Markdown; `PlainPage` writes role words and text as it comes.
+`StyledPage` draws edges and settles Markdown; a plain page (`plain_page`) writes words.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import IO, Literal, Protocol
+from typing import Literal, Protocol
 
 from rich.cells import cell_len
 
 from app.commands.face import Rows
 from app.repl.ink import Ink, Span
 from app.repl.settling import SettlingText, shortened
-from app.terminal import notify, sanitize
+from app.terminal import sanitize
 from app.tui.widgets.question import Question, body_rows, call_rows, title_row
 from app.tui.widgets.text_rows import RowSpans, wrapped
 
@@ -286,136 +286,6 @@ class StyledPage:
             self._live([("  ", ""), (shortened(self._state, cells, self.ink.glyphs.cut_right), "$muted")])
         else:
             self._live(None)
-
-
-class PlainPage:
-    """The page as words: no colours, no drawing, nothing that is written twice."""
-
-    def __init__(self, out: IO[str], *, show_thinking: bool = False, piped: bool = False) -> None:
-        """Without a person (`piped`) only the conversation is written, and errors go to standard error."""
-        self.clear_row: Callable[[], None] = lambda: None
-        """Called before a row begins."""
-        self._out = out
-        self._piped = piped
-        self._show_thinking = show_thinking
-        self._name = "model"
-        self._open = ""
-        self._states: set[str] = set()
-
-    def user(self, text: str, note: str = "") -> None:
-        self._line(f"you{f' ({note})' if note else ''}: {text}")
-
-    def begin(self, name: str, note: str = "") -> None:
-        self._name = " ".join(sanitize(name).split())
-        if note:
-            self._line(f"{self._name} ({note})")
-
-    def answer(self, text: str) -> None:
-        self._stream("answer", f"{self._name}: ", text)
-
-    def end_answer(self) -> None:
-        self._close()
-
-    def think(self, text: str) -> None:
-        if self._show_thinking:
-            self._stream("thought", "thought: ", text)
-
-    def end_thought(self, seconds: float | None) -> None:
-        if self._show_thinking:
-            self._close()
-        else:
-            self._line("thought" if seconds is None else f"thought: {seconds:.1f} s")
-
-    def tool(self, row: ToolRow) -> None:
-        target = f" {' '.join(sanitize(row.target).split())}" if row.target else ""
-        self._line(f"tool: {row.name}{target}, {row.outcome}: {row.summary}")
-        for line in list(row.detail)[:MOST_RESULT_ROWS]:
-            self._line(f"  {line}")
-
-    def card(self, question: Question, note: str) -> None:
-        from app.glyphs import ASCII
-
-        word = "approve?" if question.kind == "call" else "answer?"
-        subject = question.tool if question.kind == "call" else question.message
-        self._line(f"{word} {subject}")
-        for row in body_rows(question, 10_000, ASCII, None):
-            self._line(f"  {''.join(text for text, _ in row)}")
-        if note:
-            self._line(f"  {note}")
-
-    def arguments(self, question: Question, arguments: dict[str, object]) -> None:
-        """The arguments a person put in place of the model's, as they would run."""
-        from app.glyphs import ASCII
-
-        for row in call_rows(arguments, 10_000, ASCII):
-            self._line(f"  {''.join(text for text, _ in row)}")
-
-    def state(self, text: str) -> None:
-        # A figure that changes would be written again and again: only the word is told, once.
-        word = text.split(" ")[0]
-        if self._piped:
-            return
-        if not word:
-            self._states.clear()
-        elif word == "loading" and word not in self._states:
-            self._states.add(word)
-            self._line("loading the model")
-
-    def stats(self, text: str) -> None:
-        if not self._piped:
-            self._line(text)
-
-    def note(self, text: str, *, warning: bool = False) -> None:
-        if self._piped:
-            notify(text)
-        else:
-            self._line(f"note: {text}")
-
-    def news(self, text: str, *, error: bool = False) -> None:
-        if error and self._piped:
-            self._close()
-            notify(text)
-        elif text.strip():
-            self._line(f"error: {text}" if error else text)
-
-    def table(self, title: str, body: Rows | str) -> None:
-        if title:
-            self._line(f"{title}:")
-        if isinstance(body, str):
-            self._line(body)
-            return
-        for row in body:
-            self._line("  " + ", ".join(cell for cell in row if cell))
-
-    def rest(self) -> None:
-        self._close()
-
-    # ---- parts -----------------------------------------------------------------------------
-
-    def _stream(self, kind: str, prefix: str, text: str) -> None:
-        text = sanitize(text)
-        if self._open != kind:
-            self._close()
-            text = text.lstrip("\n")
-            if not text:
-                return
-            self.clear_row()
-            self._out.write(prefix)
-            self._open = kind
-        self._out.write(text)
-        self._out.flush()
-
-    def _close(self) -> None:
-        if self._open:
-            self._open = ""
-            self._out.write("\n")
-            self._out.flush()
-
-    def _line(self, text: str) -> None:
-        self._close()
-        self.clear_row()
-        self._out.write(f"{sanitize(text).rstrip()}\n")
-        self._out.flush()
 
 
 def _columns(rows: Rows, measure: int) -> list[RowSpans]:

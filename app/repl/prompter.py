@@ -311,9 +311,8 @@ class Prompter:
         @keys.add("enter")
         def _enter(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
             buffer = event.current_buffer
-            if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
-                buffer.complete_state = None
-            elif buffer.document.char_before_cursor == "\\":
+            buffer.complete_state = None
+            if buffer.document.char_before_cursor == "\\":
                 buffer.delete_before_cursor()
                 buffer.newline(copy_margin=False)
             elif buffer.text.strip():

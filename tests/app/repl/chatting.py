@@ -18,7 +18,8 @@ from app.repl.console import Ended, Line
 from app.repl.face import ReplFace
 from app.repl.ink import Ink, Span
 from app.repl.loop import Loop
-from app.repl.page import PlainPage, StyledPage
+from app.repl.page import StyledPage
+from app.repl.plain_page import PlainPage
 from app.theming import palette, read
 from app.tui.start import Start
 from backend.scripted import ScriptedEngine, Step

@@ -192,7 +192,7 @@ async def test_ctrl_c_stops_the_reply_and_keeps_its_text() -> None:
 
     async def stop() -> None:
         await wait_until(lambda: "half a rep" in written(faces[0]))
-        await faces[0].interrupt()
+        await faces[0].chat.interrupt()
 
     scripts = [["half a rep", Pause(until=gate), "ly"], ["fine"]]
     told = await chat("hi", stop, "again", scripts=scripts, watch=faces.append)
@@ -373,7 +373,7 @@ async def test_a_continued_reply_is_not_written_twice() -> None:
             row for row in [faces[0].page._answer and faces[0].page._answer.source] if row
         ):  # type: ignore[union-attr]
             await asyncio.sleep(0.001)
-        await faces[0].interrupt()
+        await faces[0].chat.interrupt()
 
     scripts = [["once upon", Pause(until=gate)], [" a time"]]
     told = await chat("hi", stop, "/continue", scripts=scripts, watch=faces.append)
@@ -576,3 +576,14 @@ async def test_a_repository_is_fetched_after_a_yes(monkeypatch: pytest.MonkeyPat
     assert refused.engine.card.model_id == "scripted"
     told = await chat("/model someone/bird-GGUF", "hi", answers=["1"], scripts=[["yes"]])
     assert told.engine.card.model_id == str(tmp_path / "bird.gguf")
+
+
+async def test_hostile_titles_and_names_are_shown_clean(tmp_path: Path) -> None:
+    evil = "\x1b[2J\x1b]0;x\x07bird\u202e"
+    await chat("hello", f"/rename {evil}", scripts=[["Hi."]])
+    file = tmp_path / "evil\x1b[2J.txt"
+    file.write_text("x")
+    told = await chat("/resume", "/search hello", f"/attach {file}", f"/{evil}", answers=["", ""])
+    assert "bird" in told.seen
+    for sign in ("\x1b[2J", "\x1b]", "\u202e", "\x07"):
+        assert sign not in told.text

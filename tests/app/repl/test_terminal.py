@@ -372,3 +372,68 @@ def test_ctrl_z_leads_to_the_shell_and_back(tmp_path: Path) -> None:
         terminal.wait("Hello.")
         terminal.type("\x04")
         terminal.wait("shell>", times=3)
+
+
+def test_ctrl_c_ends_a_shell_line_and_not_the_chat(tmp_path: Path) -> None:
+    with scripted(tmp_path, [["Hello."]]) as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.say(f"!touch {tmp_path}/began; sleep 60; touch {tmp_path}/went-on")
+        terminal.until((tmp_path / "began").exists, "the command")
+        terminal.type("\x03")
+        terminal.wait("It ended with")
+        terminal.say("hi")
+        terminal.wait("Hello.")
+        assert not (tmp_path / "went-on").exists()
+
+
+def test_ctrl_c_in_words_only(tmp_path: Path) -> None:
+    gate = tmp_path / "never"
+    with scripted(tmp_path, [["A long story ", {"pause": str(gate)}, "goes on"]], "--plain") as terminal:
+        terminal.wait("/help")
+        terminal.wait("you:")
+        terminal.type("tell\n")
+        terminal.wait("A long story")
+        terminal.type("\x03")
+        terminal.wait("Stopped. What was written is kept.")
+        terminal.type("\x03")
+        terminal.wait("once more")
+        terminal.type("\x03")
+        assert terminal.wait_end() == 0
+        assert "fireside repl --resume" in terminal.text
+
+
+def test_a_paste_in_words_only_waits_for_one_more_line_end(tmp_path: Path) -> None:
+    with scripted(tmp_path, [["Got it."]], "--plain") as terminal:
+        terminal.wait("/help")
+        terminal.wait("you:")
+        terminal.type("first\nsecond\nthird\n")
+        terminal.wait("[pasted 3 lines]")
+        assert "scripted: " not in terminal.text
+        terminal.type("\n")
+        terminal.wait("scripted: Got it.")
+
+
+@pytest.mark.parametrize("environ", [{"TERM": "linux"}, {"LC_ALL": "C"}])
+def test_a_terminal_without_the_signs_gets_ascii(tmp_path: Path, environ: dict[str, str]) -> None:
+    script = [[{"thought": "hm"}, "Some **bold**.\n\n> a quote\n\n---\n\n- a list\n"], [CALL], ["Not run."]]
+    with scripted(tmp_path, script, "--workspace", str(tmp_path), **environ) as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.say("hi")
+        terminal.wait("ctx ")
+        terminal.say("go")
+        terminal.wait("approve?")
+        terminal.wait("no, stop >")
+        assert terminal.output.isascii()
+
+
+def test_a_file_after_at_is_completed(tmp_path: Path) -> None:
+    (tmp_path / "a-rare-name.txt").write_text("the heron is grey")
+    with scripted(tmp_path, [["Grey."]], "--workspace", str(tmp_path)) as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.type("colour in @rare")
+        terminal.wait("a-rare-name.txt")
+        terminal.type("\t")
+        terminal.until(lambda: "@a-rare-name.txt" in terminal.row, "the file")
+        terminal.type("\r")
+        terminal.wait("Grey.")
+        assert "[a-rare-name.txt]" in terminal.text

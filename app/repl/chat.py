@@ -1,0 +1,308 @@
+"""The chat that is open line by line: made, opened, followed, sent to, and left as it should be."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app.config import Settings
+from app.exits import usage
+from app.find_chat import find
+from app.repl.console import Console
+from app.repl.narrator import Narrator
+from app.repl.page import Page
+from app.sessions.errors import FiresideError
+from app.sessions.events import ResponseCreatedEvent
+from app.tui.sending import file_block
+from app.tui.start import Start, in_thread, make_manager, make_private_manager
+from app.tui.widgets.question import Question
+
+if TYPE_CHECKING:
+    from app.sessions.events import SessionEvent
+    from app.sessions.manager import SessionManager
+    from app.sessions.snapshot import SessionSnapshot
+
+DRAFT_S = 0.5
+REPLAYED = 60
+"""Items that are shown of a chat that is opened."""
+
+
+class ReplChat:
+    """One chat at a time, told on a page. `name` gives the model's name."""
+
+    def __init__(
+        self, start: Start, console: Console, page: Page, name: Callable[[], str], *, echoes: bool
+    ) -> None:
+        self.start = start
+        self.console = console
+        self.page = page
+        self.is_private = start.private
+        self.attached: list[dict[str, Any]] = []
+        """Blocks that go with the next message."""
+        self.changed: Callable[[], None] = lambda: None
+        """Called when a turn or a question begins or ends."""
+        self._name = name
+        self._echoes = echoes
+        self._manager: SessionManager | None = None
+        self._private: SessionManager | None = None
+        self._session_id: str | None = None
+        self._draft = ""
+        self._drafting: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._follower: asyncio.Task[None] | None = None
+        self.narrator = self._narrator("")
+
+    @property
+    def manager(self) -> SessionManager:
+        """The one that holds this chat: private chats have one of their own."""
+        found = self._private if self.is_private else self._manager
+        assert found is not None, "the chats are not open yet"
+        return found
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the manager is there."""
+        return self._manager is not None and (self._private is not None or not self.is_private)
+
+    @property
+    def session_id(self) -> str | None:
+        """Of the open chat; None before its first message."""
+        return self._session_id
+
+    # ---- opening and closing ---------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Make the manager, and open the chat that was chosen. Raises what fails."""
+        manager = await in_thread(make_manager, self.start)
+        self._manager = manager
+        await manager.start()
+        if self.start.private:
+            self._private = await in_thread(make_private_manager, self.start, manager)
+        for notice in self.start.notices:
+            self.page.news(notice)
+        session_id = await self._chosen()
+        if session_id is not None:
+            await self.open_session(session_id)
+
+    async def _chosen(self) -> str | None:
+        """The chat that the command line named."""
+        start, manager = self.start, self.manager
+        if start.fork is not None:
+            return await manager.fork((await find(manager, start.fork)).id)
+        if start.resume:
+            return (await find(manager, start.resume)).id
+        if start.last:
+            listed = await manager.list(1)
+            if not listed:
+                raise usage("There is no chat to go on with.", "Begin one without -c.")
+            return listed[0].id
+        return None
+
+    async def close(self) -> None:
+        """Stop what runs, keep what was said, free the model."""
+        if self._drafting is not None:
+            self._drafting.cancel()
+            await self._save_draft()
+        await self._stop_following()
+        if self._private is not None:
+            await self._private.stop()
+            await self._private.store.close()
+        if self._manager is not None:
+            await self._drop_empty()
+            await self._manager.aclose()
+
+    async def _drop_empty(self) -> None:
+        """A chat in which nothing was said leaves nothing behind."""
+        if self._session_id is None or self.is_private:
+            return
+        with contextlib.suppress(FiresideError):
+            snapshot = await self.manager.get(self._session_id)
+            if not snapshot.items and not snapshot.pending_inputs:
+                await self.manager.delete(self._session_id)
+                self._session_id = None
+
+    # ---- one chat --------------------------------------------------------------------------
+
+    async def session(self) -> str:
+        """The open chat's id; makes the chat where there is none yet."""
+        if self._session_id is None:
+            made = await self.manager.create()
+            await self._configure(made.id, is_new=True)
+            await self._follow(made.id)
+        assert self._session_id is not None
+        return self._session_id
+
+    async def _configure(self, session_id: str, *, is_new: bool) -> None:
+        """Give a chat what the command line said; an old one keeps the rest of its own."""
+        settings, values = self.start.settings, dict[str, Any]()
+        named = {
+            key.removeprefix("generation."): item.value
+            for key, item in settings.values.items()
+            if key.startswith("generation.") and (is_new or item.origin.startswith("-"))
+        }
+        if named:
+            held: dict[str, Any] = (await self.manager.settings(session_id))["config"]["value"]
+            values["config"] = {**held, **named}
+        if system := (settings.system if is_new else _flag(settings, "system")):
+            values["system"] = system
+        if (approve := _flag(settings, "approve")) is not None or is_new:
+            values["approve"] = approve or self.start.approve
+        if self.console.piped:
+            values["overflow"] = "error"
+        # A chat that is open elsewhere is refused here, not when something was written for it.
+        await self.manager.configure(session_id, **values)
+
+    async def open_session(self, session_id: str) -> None:
+        """Leave this chat for another and show it."""
+        if session_id == self._session_id:
+            self.page.news("You are in this chat already.")
+            return
+        snapshot = await self.manager.get(session_id)
+        await self._drop_empty()
+        await self._configure(session_id, is_new=False)
+        self._replay(snapshot)
+        await self._follow(session_id, snapshot)
+
+    async def new_session(self, *, private: bool = False) -> None:
+        """Leave this chat for a new one."""
+        if private and self._private is None:
+            assert self._manager is not None
+            self._private = await in_thread(make_private_manager, self.start, self._manager)
+        await self._drop_empty()
+        await self._stop_following()
+        self._session_id = None
+        self.attached.clear()
+        self.is_private = private
+        self.narrator = self._narrator("")
+        if not private:
+            self.page.note("a new chat")
+
+    async def send(self, message: Sequence[Mapping[str, Any]], files: Sequence[Path]) -> None:
+        """Post a message with these files and what is attached."""
+        session_id = await self.session()
+        blocks: list[dict[str, Any]] = list(self.attached)
+        for path in files:
+            blocks.append(await self._upload(session_id, path))
+        blocks += [dict(block) for block in message]
+        data = {"role": "user", "content": blocks}
+        self.narrator.expect()
+        try:
+            await self.manager.post_event(session_id, {"type": "message", "data": data})
+        except FiresideError:
+            self.narrator.settled = True
+            raise
+        self.attached.clear()
+
+    def keep_draft(self, text: str) -> None:
+        """Keep what is being written over a crash, a moment after the last key."""
+        self._draft = text
+        if self._session_id is not None and self._drafting is None:
+            loop = asyncio.get_running_loop()
+            self._drafting = loop.call_later(DRAFT_S, lambda: self._spawn(self._save_draft()))
+
+    async def _save_draft(self) -> None:
+        self._drafting = None
+        if self._session_id is not None:
+            with contextlib.suppress(FiresideError):
+                await self.manager.set_draft(self._session_id, self._draft)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _upload(self, session_id: str, path: Path) -> dict[str, Any]:
+        file = await self.manager.files.upload(session_id, path)
+        return file_block(file.id, file.name, file.bytes, file.content_type)
+
+    async def interrupt(self) -> None:
+        """Stop the reply that is being written."""
+        if self._session_id is not None:
+            await self.manager.interrupt(self._session_id)
+
+    async def notice_turn(self) -> None:
+        """Learn whether a command began a turn, before its first event comes."""
+        if self._session_id is not None:
+            snapshot = await self.manager.get(self._session_id, include_items=False)
+            if snapshot.status == "running" and self.narrator.session_id == snapshot.id:
+                self.narrator.expect()
+
+    async def resolve(self, question: Question, result: Mapping[str, Any]) -> None:
+        """Hand on the answer to a question, unless it was answered meanwhile."""
+        if all(one.id != question.id for one in self.narrator.questions):
+            return
+        self.narrator.questions = [one for one in self.narrator.questions if one.id != question.id]
+        await self.manager.resolve_elicitation(question.session_id, question.id, result)
+
+    # ---- following -------------------------------------------------------------------------
+
+    def _narrator(self, session_id: str) -> Narrator:
+        return Narrator(
+            self.page,
+            session_id,
+            self._name,
+            lambda: self.changed(),
+            echoes=self._echoes,
+            hints=not self.console.piped,
+            aside=self._aside,
+        )
+
+    def _aside(self) -> str:
+        return "send or clear your draft, then answer; tab answers at once" if self.console.draft else ""
+
+    def _replay(self, snapshot: SessionSnapshot) -> None:
+        items = list(snapshot.items)
+        if len(items) > REPLAYED or snapshot.has_more_items:
+            self.page.note("older messages are not shown; /export writes all of them")
+        self.narrator = self._narrator(snapshot.id)
+        self.narrator.replay(items[-REPLAYED:])
+        if snapshot.draft:
+            self.console.insert(snapshot.draft)
+
+    async def _follow(self, session_id: str, snapshot: SessionSnapshot | None = None) -> None:
+        await self._stop_following()
+        self._session_id = session_id
+        if snapshot is None:
+            self.narrator = self._narrator(session_id)
+        events = self.manager.stream(session_id)
+        # The first event is a heartbeat: from here on nothing is missed.
+        await anext(events, None)
+        narrator = self.narrator
+        if snapshot is not None:
+            narrator.busy = snapshot.status == "running"
+            for pending in snapshot.pending_elicitations:
+                narrator.reopen(pending)
+        self._follower = asyncio.create_task(self._take(narrator, events))
+
+    async def _take(self, narrator: Narrator, events: AsyncGenerator[SessionEvent]) -> None:
+        async with aclosing(events):
+            async for event in events:
+                if isinstance(event, ResponseCreatedEvent) and narrator.is_anew:
+                    await self._count_variants(narrator, event.response.id)
+                narrator.take(event)
+
+    async def _count_variants(self, narrator: Narrator, response_id: str) -> None:
+        """The last message is answered anew: say which of its answers comes."""
+        narrator.is_anew = False
+        if narrator.answer_id is None:
+            return
+        with contextlib.suppress(FiresideError):
+            answers = await self.manager.siblings(narrator.answer_id)
+            number = 1 + sum(answer["response_id"] != response_id for answer in answers)
+            narrator.variant = f"variant {number} of {number}"
+
+    async def _stop_following(self) -> None:
+        task, self._follower = self._follower, None
+        if task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait([task])
+
+
+def _flag(settings: Settings, key: str) -> Any:
+    """The value of a setting that a flag gave; None for any other origin."""
+    item = settings.values.get(key)
+    return item.value if item is not None and item.origin.startswith("-") else None

@@ -1,0 +1,63 @@
+"""Items of a chat in a few words: calls and their results, messages, what was left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from app.repl.page import ToolRow
+from app.sessions.items import Compaction, FunctionCall, FunctionCallOutput
+
+_TARGETS = ("path", "file", "command", "url", "pattern", "query", "code", "expression", "name")
+_SHORT_RESULT = 48
+
+
+def target_of(call: FunctionCall) -> str:
+    """The argument of a call that says most, on one line."""
+    try:
+        held: Any = json.loads(call.approved_arguments or call.arguments or "{}")
+    except (ValueError, RecursionError):
+        return ""
+    arguments = cast("dict[str, Any]", held) if isinstance(held, dict) else {}
+    for name in _TARGETS:
+        value = arguments.get(name)
+        if isinstance(value, str) and value:
+            return " ".join(value.split())
+    return ""
+
+
+def tool_row(call: FunctionCall | None, output: FunctionCallOutput, seconds: float | None) -> ToolRow:
+    """A call and its result on a row."""
+    name = call.name if call else "tool"
+    target = target_of(call) if call else ""
+    took = "" if seconds is None else f", {_duration(seconds)}"
+    lines = output.output.strip().split("\n")
+    if output.denied:
+        return ToolRow(name, target, "refused", "not run", ())
+    if output.is_error:
+        return ToolRow(name, target, "failed", f"failed{took}", lines)
+    if len(lines) == 1 and len(lines[0]) <= _SHORT_RESULT:
+        return ToolRow(name, target, "done", f"{lines[0] or 'nothing'}{took}")
+    count = "1 line" if len(lines) == 1 else f"{len(lines):,} lines"
+    return ToolRow(name, target, "done", f"{count}{took}")
+
+
+def shown_text(content: Sequence[Mapping[str, Any]]) -> str:
+    """A message as it was written: folded parts by their words, what is attached in brackets."""
+    words: list[str] = []
+    names: list[str] = []
+    for block in content:
+        if "file_id" in block:
+            names.append(f"[{block.get('filename') or str(block['type']).removeprefix('input_')}]")
+        else:
+            words.append(str(block.get("label") or block.get("text") or ""))
+    return " ".join(["".join(words), *names]).strip()
+
+
+def compacted(note: Compaction) -> str:
+    return "the oldest turns were left out" if note.dropped else "older turns are summarised"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
