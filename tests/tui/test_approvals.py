@@ -266,3 +266,16 @@ async def test_shift_tab_changes_what_asks() -> None:
             await run.pilot.press("shift+tab")
             await run.until(lambda mode=mode: run.app.chat.facts.approve == mode)
             await run.until(lambda mode=mode: f"tools {mode}" in run.screen()[-1])
+
+
+async def test_a_wider_rule_is_shown_before_it_is_saved(tmp_path: Path) -> None:
+    scripts = [[call(name="run_shell", command="git status")], ["one"]]
+    async with running(scripts, tools="run_shell", workspace=tmp_path) as run:
+        await asked(run)
+        assert "exactly `git status`" in "\n".join(run.screen())
+        await run.pilot.press("w")
+        assert "`git status` with any paths" in "\n".join(run.screen())
+        await run.pilot.press("s")
+        await run.until(lambda: run.texts("answer") == ["one"])
+        rules = await run.app.manager.rules(run.app.chat.id)
+        assert "with any paths" in str(rules[0]["rule"]["text"])

@@ -48,7 +48,8 @@ def engine(*scripts: Any) -> ScriptedEngine:
 
 
 async def settled(run: Running) -> None:
-    """No frame is on its way."""
+    """No frame is on its way, and the numbers of what is being written were told."""
+    run.app.chat.tick()
     await run.until(lambda: not run.app.transcript._flush_due and not run.app.transcript._settling)
     await run.until(lambda: run.app.seam.news is None)
     await run.pilot.pause()

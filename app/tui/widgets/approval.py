@@ -25,12 +25,13 @@ from app.tui.grid import Grid, grid_of
 from app.tui.widgets.paste import normalized
 from app.tui.widgets.question import (
     Question,
+    Scope,
     body_rows,
     read_field,
     scope_row,
     title_row,
 )
-from app.tui.widgets.text_rows import RowSpans, Span, padded, wrapped
+from app.tui.widgets.text_rows import RowSpans, Span, padded, wrapped, wrapped_spans
 
 ARM_AFTER_S = 0.5
 CALL_KEYS = (
@@ -132,6 +133,7 @@ class ApprovalCard(Vertical, can_focus=True):
         self._cursor = -1
         self._scroll = 0
         self._mode = ""
+        self._wider = 0
         self._edited: dict[str, Any] | None = None
         self._answers: dict[str, Any] = {}
         self._complaint = ""
@@ -170,7 +172,7 @@ class ApprovalCard(Vertical, can_focus=True):
             self.display = False
             return
         if before is None or before.id != question.id:
-            self.question, self._cursor, self._scroll = question, -1, 0
+            self.question, self._cursor, self._scroll, self._wider = question, -1, 0, 0
             self._edited, self._mode, self._complaint, self._answers = None, "", "", {}
             self._arm_later(question.id)
             self._close_field()
@@ -268,7 +270,8 @@ class ApprovalCard(Vertical, can_focus=True):
             keys.append(self._key(key, place == self._cursor))
             keys.append((f" {word}", self._tone))
         hinted = self._keys()[self._cursor][0] if self._cursor >= 0 else self._default_hint()
-        return [*rows, keys, scope_row(question, hinted)]
+        said = scope_row(question, hinted, self._wider, self._glyphs)
+        return [*rows, keys, *wrapped_spans(said, self._grid.measure)]
 
     def _refusals(self) -> list[Span]:
         return [
@@ -393,6 +396,9 @@ class ApprovalCard(Vertical, can_focus=True):
             key = keys[self._cursor]
         if event.is_printable or key == "enter":
             event.stop()
+        if key == "w" and (question.offers_for("session") or question.offers_for("always")):
+            self._wider += 1
+            self._draw()
         if key not in keys:
             return
         match key:
@@ -402,8 +408,8 @@ class ApprovalCard(Vertical, can_focus=True):
                     content = {"arguments": self._edited}
                 self._answer("accept", content)
             case "s" | "a":
-                scope = "session" if key == "s" else "always"
-                offer = question.offer(scope)
+                scope: Scope = "session" if key == "s" else "always"
+                offer = question.offer(scope, self._wider)
                 assert offer is not None
                 self._answer("accept", {"scope": scope, "rule": offer.get("id")})
             case "e":

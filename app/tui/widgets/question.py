@@ -18,6 +18,7 @@ from tools.preview import visible
 
 Json = dict[str, Any]
 Kind = Literal["call", "form"]
+Scope = Literal["session", "always"]
 MAX_TARGET_CHARS = 200
 SETTLE_S = 0.05
 """Time for the colours of a diff's code; a long one keeps some of it plain."""
@@ -103,11 +104,14 @@ class Question:
             fields=() if is_call else _fields(properties, required),
         )
 
-    def offer(self, scope: str) -> Json | None:
-        """The first rule that may be saved for `scope`."""
-        return next(
-            (offer for offer in self.offers if scope in offer.get("scopes", ("session", "always"))), None
-        )
+    def offers_for(self, scope: Scope) -> list[Json]:
+        """The rules that may be saved for `scope`, narrow first."""
+        return [offer for offer in self.offers if scope in offer.get("scopes", ("session", "always"))]
+
+    def offer(self, scope: Scope, wider: int = 0) -> Json | None:
+        """One rule that may be saved for `scope`: the narrowest, or the one so many steps wider, around."""
+        found = self.offers_for(scope)
+        return found[wider % len(found)] if found else None
 
     @property
     def target(self) -> str:
@@ -215,16 +219,21 @@ def _spans(row: Row, cells: int) -> RowSpans:
     return padded(spans, cells, ground.strip())
 
 
-def scope_row(question: Question, key: str) -> RowSpans:
-    """What a key would allow, in words."""
+def scope_row(question: Question, key: str, wider: int, glyphs: Glyphs) -> RowSpans:
+    """What a key would allow, in words; `wider` is how often a wider rule was asked for."""
     match key:
         case "s" | "a":
-            offer = question.offer("session" if key == "s" else "always")
+            scope: Scope = "session" if key == "s" else "always"
+            offer = question.offer(scope, wider)
             if offer is None:
                 return [("nothing can be remembered for this call", "$muted")]
             until = "until this chat closes" if key == "s" else "from now on; /tools takes it back"
             words = visible(str(offer.get("text", ""))).replace("\n", " ")
-            return [(key, "bold $approval"), (" allows ", "$muted"), (words, ""), (f" {until}", "$muted")]
+            said: RowSpans = [(key, "bold $approval"), (" allows ", "$muted"), (words, "")]
+            said.append((f" {until}", "$muted"))
+            if len(question.offers_for(scope)) > 1:
+                said += [("   ", ""), (glyphs.key("w"), "bold $approval"), (" widens", "$muted")]
+            return said
         case "y":
             return [("y", "bold $approval"), (" allows exactly this call, once", "$muted")]
         case "e":
