@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, cast
 
 from app.clock import now as time_now
@@ -31,6 +32,8 @@ from app.tui.transcript.tool_entry import State, ToolCall
 _TARGETS = ("path", "file", "command", "url", "pattern", "query", "expression", "code", "name", "task")
 _FILES = ("input_file", "input_audio")
 MAX_TARGET_CHARS = 200
+CUT, CUT_THINKING = "cut off", "cut off while it thought"
+"""What a name row tells of a reply that reached its limit."""
 
 
 @dataclass
@@ -87,7 +90,8 @@ class Story:
         head = self._name(item)
         row = self.names.get(item.response_id or "")
         if row is not None:
-            row.facts = stored_facts(item)
+            before = next(islice(reversed(self.items.values()), 1, None), None)
+            row.facts = stored_facts(item, thinking=isinstance(before, Reasoning) and not item.text)
         return [*head, Answer(item.text, id=item.id)]
 
     def _call(self, item: FunctionCall) -> ToolCall:
@@ -155,12 +159,12 @@ def clock(seconds: int) -> str:
     return f"{then.tm_mday} {time.strftime('%b', then)}"
 
 
-def stored_facts(item: Message) -> tuple[str, ...]:
-    """What is known of a reply from the store."""
+def stored_facts(item: Message, *, thinking: bool = False) -> tuple[str, ...]:
+    """What is known of a reply from the store; `thinking`: it ended with its thought."""
     if item.interrupted:
         return ("stopped",)
     if item.finish == "length":
-        return ("cut off",)
+        return (CUT_THINKING if thinking else CUT,)
     tokens = (item.usage or {}).get("output_tokens")
     return (f"{tokens:,} tokens",) if isinstance(tokens, int) else ()
 
