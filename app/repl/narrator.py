@@ -45,6 +45,7 @@ from app.sessions.items import (
     Message,
     Reasoning,
     TerminalCommand,
+    ends_with_thought,
 )
 from app.tui.widgets.question import Question
 
@@ -219,6 +220,8 @@ class Narrator:
         match (response.incomplete_details or {}).get("reason"):
             case "max_output_tokens" if self._context and self._context[0] >= self._context[1] > 0:
                 self.page.note("the reply was cut, the context is full; /compact makes room", warning=True)
+            case "max_output_tokens" if ends_with_thought(response.output):
+                self.page.note("the reply was cut while it thought; /think off skips that", warning=True)
             case "max_output_tokens":
                 self.page.note("the reply was cut at its limit; /continue goes on", warning=True)
             case "max_rounds":

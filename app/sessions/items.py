@@ -235,6 +235,19 @@ def text_of(blocks: Sequence[Mapping[str, Any]]) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
+def ends_with_thought(output: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a response was still thinking when it ended; `output` are its items on the wire."""
+    for item in reversed(output):
+        match item.get("type"):
+            case "reasoning":
+                return True
+            case "message" if not item.get("content"):
+                continue
+            case _:
+                return False
+    return False
+
+
 def title_of(message: Message) -> str:
     """The title a chat gets from its first message: its first line of words, 60 characters."""
     lines = (line for line in message.text.splitlines() if not line.startswith(("[attached", "[pasted")))

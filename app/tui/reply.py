@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from app import clock
-from app.sessions.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
+from app.sessions.items import (
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    Message,
+    Reasoning,
+    ends_with_thought,
+)
 from app.tui.story import CUT, CUT_THINKING, Story, end_call, target_of
 from app.tui.transcript.entries import Answer, NameRow, Progress, Thought
 from app.tui.transcript.entry import Entry
@@ -322,7 +329,7 @@ class Reply:
         if speed and status != "cancelled":
             facts.append(f"{speed:,.0f} tok/s")
         if status == "incomplete":
-            facts.append(CUT_THINKING if _ends_with_thought(output) else CUT)
+            facts.append(CUT_THINKING if ends_with_thought(output) else CUT)
         self.name.facts, self.name.live = tuple(facts), False
         self.page.changed(self.name)
 
@@ -342,19 +349,6 @@ class Reply:
     def _add(self, entry: Entry) -> None:
         self.story.entries.append(entry)
         self.page.add(entry)
-
-
-def _ends_with_thought(output: tuple[Mapping[str, Any], ...]) -> bool:
-    """Whether a reply was still thinking when it ended."""
-    for item in reversed(output):
-        match item.get("type"):
-            case "reasoning":
-                return True
-            case "message" if not item.get("content"):
-                continue
-            case _:
-                return False
-    return False
 
 
 def duration(seconds: float) -> str:
