@@ -16,7 +16,6 @@ from app.exits import ExitCode, Failure
 from app.kinds import clip, quote
 from app.questions import agreed
 from app.terminal import is_terminal, notify, takes_styles
-from backend.types import ModelLoadError
 
 if TYPE_CHECKING:
     from backend.hub import Offer
@@ -98,6 +97,7 @@ def _of_repository(settings: Settings) -> Path | None:
     """The file of a model that is named by its repository; None for any other name."""
     from backend.hub import is_repo_name
     from backend.models import resolve
+    from backend.types import ModelLoadError
 
     name, consent = settings.values["model"].value, bool(settings.get("pull"))
     if not is_repo_name(name):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 from collections.abc import Mapping
@@ -62,6 +61,8 @@ def _say(text: str, end: str = "\n") -> None:
 
 def _mark(folder: Path, files: Mapping[str, bytes]) -> str:
     """What stands for exactly these files in this folder."""
+    import hashlib
+
     digest = hashlib.sha256(os.path.realpath(folder).encode("utf-8", "surrogateescape"))
     for name, data in sorted(files.items()):
         digest.update(f"\0{name}\0{len(data)}\0".encode("utf-8", "surrogateescape") + data)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from backend.types import BackendError, ContextOverflowError, EngineError, ModelLoadError, QueueFullError
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from backend.types import BackendError
 
 
 class FiresideError(Exception):
@@ -50,6 +53,9 @@ def not_found(what: str, name: str) -> FiresideError:
 
 def wrapped(err: BackendError) -> FiresideError:
     """A backend's error as one of this family; raise it `from` the original."""
+    # Faces import this module before their first frame, which needs nothing of the backend.
+    from backend.types import ContextOverflowError, EngineError, ModelLoadError, QueueFullError
+
     match err:
         case ContextOverflowError():
             found = FiresideError(str(err), 400, "context_overflow")

@@ -10,35 +10,6 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
 from app.sessions.errors import FiresideError
-from app.sessions.events import (
-    TERMINAL_TYPES,
-    CompactionCompletedEvent,
-    CompactionFailedEvent,
-    CompactionInProgressEvent,
-    ElicitationRequestEvent,
-    ElicitationResolvedEvent,
-    FunctionCallArgumentsDeltaEvent,
-    FunctionCallOutputDeltaEvent,
-    OutputItemDoneEvent,
-    OutputTextDeltaEvent,
-    ReasoningTextDeltaEvent,
-    ResponseCreatedEvent,
-    ResponseErrorEvent,
-    ResponseEvent,
-    ResponseQueuedEvent,
-    SessionBranchEvent,
-    SessionEvent,
-    SessionInputConsumedEvent,
-    SessionModelEvent,
-    SessionModelLoadEvent,
-    SessionPrefillEvent,
-    SessionQueueEvent,
-    SessionSettingsEvent,
-    SessionSpeedEvent,
-    SessionStatusEvent,
-    SessionTitleEvent,
-    SessionUsageEvent,
-)
 from app.sessions.items import FunctionCall, Item, Message, item_from_wire
 from app.tui.chat_facts import Facts, choices_for
 from app.tui.chat_page import ChatPage
@@ -49,6 +20,13 @@ from app.tui.transcript.entry import Entry
 from app.tui.widgets.question import Question
 
 if TYPE_CHECKING:
+    from app.sessions.events import (
+        ElicitationRequestEvent,
+        ResponseEvent,
+        SessionEvent,
+        SessionInputConsumedEvent,
+        SessionStatusEvent,
+    )
     from app.sessions.manager import SessionManager
     from app.tui.transcript.view import Transcript
 
@@ -212,30 +190,32 @@ class Following:
         self._changed("status")
 
     async def _take(self, event: SessionEvent) -> None:
+        from app.sessions import events
+
         if self._take_reply(event) or self._take_facts(event):
             return
         match event:
-            case SessionInputConsumedEvent():
+            case events.SessionInputConsumedEvent():
                 self._consumed(event)
-            case SessionBranchEvent():
+            case events.SessionBranchEvent():
                 await self._branched()
-            case SessionStatusEvent():
+            case events.SessionStatusEvent():
                 await self._status(event)
-            case ResponseCreatedEvent(response=response):
+            case events.ResponseCreatedEvent(response=response):
                 self._begin(response.id)
-            case ResponseEvent() if isinstance(event, TERMINAL_TYPES):
+            case events.ResponseEvent() if isinstance(event, events.TERMINAL_TYPES):
                 self._ended(event)
-            case OutputItemDoneEvent(item=item):
+            case events.OutputItemDoneEvent(item=item):
                 self._item(item)
-            case ElicitationRequestEvent():
+            case events.ElicitationRequestEvent():
                 self._asked(event)
-            case ElicitationResolvedEvent(elicitation_id=elicitation_id):
+            case events.ElicitationResolvedEvent(elicitation_id=elicitation_id):
                 self._resolved(elicitation_id)
-            case ResponseErrorEvent(error=error):
+            case events.ResponseErrorEvent(error=error):
                 self._fail(
                     str(error.get("message")), str(error.get("remediation") or ""), str(error.get("code"))
                 )
-            case CompactionFailedEvent(error=error):
+            case events.CompactionFailedEvent(error=error):
                 self.facts.summarising = False
                 self.add_note(str((error or {}).get("message", "Nothing was summarised.")))
             case _:
@@ -243,29 +223,32 @@ class Following:
 
     def _take_reply(self, event: SessionEvent) -> bool:
         """The many small events of a reply."""
+        from app.sessions import events
+
         match event:
-            case OutputTextDeltaEvent(delta=delta, message_id=message_id):
+            case events.OutputTextDeltaEvent(delta=delta, message_id=message_id):
                 reply = self._begin(None)
                 if reply.takes(message_id):
                     reply.write(delta)
                     self.facts.prefill = self.facts.load = None
-            case ReasoningTextDeltaEvent(delta=delta, message_id=message_id, held=held):
+            case events.ReasoningTextDeltaEvent(delta=delta, message_id=message_id, held=held):
                 reply = self._begin(None)
                 if not held and reply.takes(message_id):
                     reply.think(delta)
                     self.facts.prefill = self.facts.load = None
-            case FunctionCallArgumentsDeltaEvent(delta=delta, index=index, name=name):
+            case events.FunctionCallArgumentsDeltaEvent(delta=delta, index=index, name=name):
                 self._begin(None).write_call(index, name, delta)
-            case FunctionCallOutputDeltaEvent(call_id=call_id, delta=delta):
+                self.facts.prefill = self.facts.load = None
+            case events.FunctionCallOutputDeltaEvent(call_id=call_id, delta=delta):
                 self._begin(None).show_output(call_id, delta)
-            case SessionPrefillEvent(done=done, total=total, reused=reused):
+            case events.SessionPrefillEvent(done=done, total=total, reused=reused):
                 reply = self._begin(None)
                 if reply.tokens == 0 or total - reused > 64:
                     reply.show_prefill(done, total, reused)
                 self.facts.prefill, self.facts.load = reply.prefill, None
                 reply.prompt_tokens = total
                 self._changed("prefill")
-            case SessionModelLoadEvent(fraction=fraction):
+            case events.SessionModelLoadEvent(fraction=fraction):
                 self.facts.load = fraction if fraction < 1 else None
                 self._begin(None).show_loading(fraction)
                 self._changed("load")
@@ -275,30 +258,32 @@ class Following:
 
     def _take_facts(self, event: SessionEvent) -> bool:
         """Events that change nothing of the page."""
+        from app.sessions import events
+
         facts = self.facts
         match event:
-            case SessionUsageEvent(context_tokens=tokens, context_window=window):
+            case events.SessionUsageEvent(context_tokens=tokens, context_window=window):
                 facts.context_tokens = tokens
                 facts.context_window = window or facts.context_window
-            case SessionSpeedEvent():
+            case events.SessionSpeedEvent():
                 facts.speed = event.tokens_per_second or None
                 facts.first_s = event.time_to_first_token_s
                 facts.reused = event.reused_tokens
-            case SessionTitleEvent(title=title):
+            case events.SessionTitleEvent(title=title):
                 facts.title = title or ""
-            case SessionQueueEvent(inputs=inputs):
+            case events.SessionQueueEvent(inputs=inputs):
                 self._take_queue(inputs)
-            case SessionSettingsEvent(settings=settings):
+            case events.SessionSettingsEvent(settings=settings):
                 facts.approve = str(
                     cast("Mapping[str, Any]", settings.get("approve", {})).get("value", "ask")
                 )
-            case SessionModelEvent(model=model):
+            case events.SessionModelEvent(model=model):
                 facts.model = model
-            case ResponseQueuedEvent():
+            case events.ResponseQueuedEvent():
                 facts.waits = True
-            case CompactionInProgressEvent():
+            case events.CompactionInProgressEvent():
                 facts.summarising = True
-            case CompactionCompletedEvent():
+            case events.CompactionCompletedEvent():
                 facts.summarising = False
             case _:
                 return False

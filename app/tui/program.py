@@ -123,6 +123,7 @@ class Program(Stage):
             self.exit(return_code=int(self.failure.exit_code))
             return
         self.started()
+        await in_thread(_load_markdown)
 
     def started(self) -> None:
         """The manager is there, and the first chat."""
@@ -540,3 +541,10 @@ class Program(Stage):
         if chat.id is None and (chat.private or not text.strip()):
             return
         await chat.keep_draft(text)
+
+
+def _load_markdown() -> None:
+    """What the first reply would wait for otherwise."""
+    from app.tui.transcript.markdown import warm
+
+    warm()

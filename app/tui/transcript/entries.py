@@ -7,17 +7,19 @@ Calls and diffs are in `tool_entry` and `diff`. Every text given here may be hos
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.cells import cell_len
 
 from app.tui.transcript.chrome import GAP, GROUP_GAP, line, one_line
 from app.tui.transcript.entry import LIVE_EDGE, PLAIN, Dress, Entry, Kind, Section, Sheet, with_body
 from app.tui.transcript.literal import LiteralText
-from app.tui.transcript.markdown import MarkdownText
 from app.tui.transcript.pictures import Drawing
 from app.tui.transcript.rows import Body, Row, Run
 from app.tui.widgets.cells import cut, plain
+
+if TYPE_CHECKING:
+    from app.tui.transcript.markdown import MarkdownText
 
 TIME_ROOM = 10
 """Cells that a turn of yours leaves free at the right."""
@@ -133,7 +135,7 @@ class Answer(Entry):
 
     def __init__(self, text: str = "", *, live: bool = False, id: str = "") -> None:
         super().__init__(id=id, live=live)
-        self._body = MarkdownText(text, finished=not live)
+        self._body = _markdown(text, finished=not live)
         self._blank = not text or text.isspace()
 
     @property
@@ -176,7 +178,7 @@ class Thought(Entry):
         self.seconds = seconds
         self.tokens = tokens
         self.folded = not live
-        self._body = MarkdownText(text, finished=not live)
+        self._body = _markdown(text, finished=not live)
 
     @property
     def source(self) -> str:
@@ -225,7 +227,7 @@ class Note(Entry):
         self.label = label
         self.lost = lost
         self.folded = True
-        self._body = MarkdownText(text, finished=True) if text else None
+        self._body = _markdown(text, finished=True) if text else None
 
     @property
     def source(self) -> str:
@@ -439,3 +441,10 @@ class PictureRow(Entry):
             return [Section(dress, rows)]
         fits = len(drawing.rows[0].text) <= sheet.measure
         return [Section(dress, rows), Section(dress, list(drawing.rows) if fits else [])]
+
+
+def _markdown(text: str, *, finished: bool) -> MarkdownText:
+    # Imported with the first text: an empty chat's first frame needs nothing of it (20 ms).
+    from app.tui.transcript.markdown import MarkdownText
+
+    return MarkdownText(text, finished=finished)
