@@ -53,6 +53,8 @@ class ReplFace:
         self.page = page
         self.ink = ink
         self.leaving = False
+        self.asked = ""
+        """The question that is put to the person, by its id."""
         self.outside = False
         """Whether another program has the terminal."""
         self.card: ChatCard | None = None
@@ -140,6 +142,7 @@ class ReplFace:
     async def resolve(self) -> None:
         """Put the first open question to the person, and hand on the answer."""
         question = self.narrator.questions[0]
+        self.asked = question.id
         if self.console.piped:
             result: Mapping[str, Any] = NO_ANSWER
         else:
@@ -250,8 +253,7 @@ class ReplFace:
         except FiresideError as err:
             self.page.news(str(explain(err)), error=True)
         else:
-            if not self.console.piped:
-                self.page.table("", _header(self.card, self.start.approve, self.is_private))
+            self.page.facts(self.card.model_id, _facts(self.card, self.start.approve, self.is_private))
         finally:
             is_over = True
             self.console.status = ""
@@ -269,14 +271,13 @@ class ReplFace:
         return Path(str(wanted)).stem if wanted else DEFAULT_NAME
 
 
-def _header(card: ChatCard, approve: str, private: bool) -> Rows:
-    devices = ", ".join(device for device in card.devices if device.lower() != "cpu")
-    facts = [f"gpu {devices}" if devices else "cpu only", f"context {_thousands(card.max_seq)}"]
+def _facts(card: ChatCard, approve: str, private: bool) -> list[str]:
+    devices = ", ".join(sanitize(device) for device in card.devices if device.lower() != "cpu")
+    facts = ["private"] if private else []
+    facts += [f"gpu {devices}" if devices else "cpu only", f"context {_thousands(card.max_seq)}"]
     if card.supports_tools:
         facts.append(f"tools {approve}")
-    if private:
-        facts.insert(0, "private")
-    return [(sanitize(card.model_id), *facts, "/help", "ctrl+d leaves")]
+    return [*facts, "/help", "ctrl+d leaves"]
 
 
 def _thousands(count: int) -> str:

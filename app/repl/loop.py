@@ -76,19 +76,21 @@ class Loop:
                 await self._act(line)
 
     async def _act(self, line: Line) -> None:
-        wish = wish_of(line.text)
+        # What stands folded in the draft is a paste: it is sent, and never run.
+        wish = wish_of(line.shown)
         if not await self._ready():
             self.console.insert(line.text)
             return
         match wish.kind:
             case "command":
                 self._echo(line.shown)
-                await self._command(wish.text)
+                await self._command(wish_of(line.text).text)
             case "shell":
                 self._echo(line.shown)
-                await self._guarded(self.face.run_shell(wish.text))
+                await self._guarded(self.face.run_shell(wish_of(line.text).text))
             case "message":
                 text = wish.text[1:] if wish.text.startswith(("//", "!!")) else wish.text
+                # Files are those that the person named, not those that a paste speaks of.
                 if not await self._guarded(self.face.send(text, line.blocks)):
                     self.console.insert(line.text)
                 elif self.console.piped:
@@ -166,7 +168,7 @@ class Loop:
             self.face.page.rest()
         if not narrator.questions:
             self.console.rest(narrator.busy)
-        if self._answering and not narrator.questions:
+        if self._answering and self.face.asked not in [one.id for one in narrator.questions]:
             self.console.cancel_ask()
         elif narrator.questions and not self._answering and not self.console.draft:
             self.console.wake()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import select
 import shlex
 import shutil
 import subprocess
@@ -20,6 +21,7 @@ MOST_CHARS = 16_000
 """Of a shell line's output that go with the next message; all of it is kept in a file."""
 MOST_BYTES = 32 << 20
 SHELL_TIME_S = 120.0
+POLL_S = 0.1
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
 _EDITORS = ("nano", "vim", "vi", "emacs")
 
@@ -134,11 +136,22 @@ def _shell(line: str, folder: Path) -> tuple[bytes, int]:
     assert process.stdout is not None
     try:
         with process.stdout:
-            while data := os.read(process.stdout.fileno(), 65536):
+            # A program that goes on in the background holds the pipe open: it is not waited for.
+            while _has_output(process.stdout.fileno(), process) and (
+                data := os.read(process.stdout.fileno(), 65536)
+            ):
                 kept += data[: max(0, MOST_BYTES - len(kept))]
     finally:
         deadline.cancel()
     return bytes(kept), process.wait()
+
+
+def _has_output(pipe: int, process: subprocess.Popen[bytes]) -> bool:
+    """Wait for output, or its end; False once the shell has ended and nothing comes any more."""
+    while not select.select([pipe], [], [], POLL_S)[0]:
+        if process.poll() is not None:
+            return bool(select.select([pipe], [], [], 0)[0])
+    return True
 
 
 def _keep(data: bytes, private: bool) -> Path | None:

@@ -24,7 +24,7 @@ from app.theming import palette, read
 from app.tui.start import Start
 from backend.scripted import ScriptedEngine, Step
 
-Do = str | Ended | Callable[[], Any]
+Do = str | Line | Ended | Callable[[], Any]
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Person:
             if callable(step):
                 await self._do(step)
                 continue
-            return step if isinstance(step, Ended) else Line(step, step)
+            return step if isinstance(step, Ended | Line) else Line(step, step)
 
     async def _do(self, step: Any) -> None:
         found = step()
