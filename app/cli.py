@@ -86,9 +86,7 @@ def main(args: Sequence[str]) -> int:
     try:
         return int(app(with_bare_resume(args), prog_name="fireside", standalone_mode=False) or 0)
     except typer.TyperException as err:
-        failure = _later(args) or usage(
-            f"{err.format_message().rstrip('.')}.", "`fireside --help` lists what there is."
-        )
+        failure = _later(args) or _usage(err)
     except (typer.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
@@ -97,6 +95,17 @@ def main(args: Sequence[str]) -> int:
     except Exception as err:
         failure = explain(err)
     return _report(failure, args)
+
+
+def _usage(err: typer.TyperException) -> Failure:
+    """What is wrong with the line, and where its own command is explained."""
+    context: typer.Context | None = getattr(err, "ctx", None)
+    message, path = err.format_message().rstrip("."), context.command_path if context else "fireside"
+    if context is not None and message == "Missing command":
+        names: list[str] = getattr(context.command, "list_commands")(context)  # noqa: B009 # of groups only
+        message = f"`{path}` needs a command: {', '.join(names)}"
+    end = "" if message.endswith("?") else "."
+    return usage(f"{message}{end}", f"`{path} --help` lists what there is.")
 
 
 def with_bare_resume(args: Sequence[str]) -> list[str]:

@@ -40,7 +40,15 @@ def test_every_command_has_help(command: list[str], capfd: pytest.CaptureFixture
 
 def test_a_group_without_command_is_a_usage_error(capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["config"]) == 2
-    assert "Missing command" in capfd.readouterr().err
+    err = capfd.readouterr().err
+    assert "`fireside config` needs a command: " in err and "set" in err
+    assert "`fireside config --help`" in err
+
+
+def test_a_mistyped_command_names_the_help_of_its_group(capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["models", "lits"]) == 2
+    err = capfd.readouterr().err
+    assert "Did you mean 'list'? `fireside models --help`" in err
 
 
 def test_bench_passes_its_options_on(monkeypatch: pytest.MonkeyPatch) -> None:
