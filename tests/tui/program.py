@@ -21,7 +21,7 @@ from app.tui.start import Start
 from app.tui.transcript.entry import Entry
 from backend.scripted import ScriptedEngine, Step
 
-WAIT_S = 30.0
+WAIT_S = 50.0
 
 
 @dataclass

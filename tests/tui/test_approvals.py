@@ -6,10 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from app.sessions.toolbox import Returned, ToolRun
 from backend.scripted import Pause
 from backend.types import ToolCall
 from tests.tui.program import Running, running
+
+pytestmark = pytest.mark.timeout(60)  # each starts the whole program
 
 
 @dataclass
@@ -97,15 +101,18 @@ async def test_a_half_typed_message_keeps_the_keys() -> None:
         gate.set()
         await run.until(lambda: run.app.approval.armed)
         assert run.app.draft.has_focus
+        await run.pilot.pause()
         assert "tab answers" in "\n".join(run.screen())
         await run.type(" yay")
         assert run.app.draft.text == "yes, and yay"
         assert tool.calls == []
         await run.pilot.press("tab")
-        assert run.app.approval.has_focus
+        await run.until(lambda: run.app.approval.has_focus)
         await run.pilot.press("tab")
-        assert run.app.draft.has_focus
-        await run.pilot.press("tab", "y")
+        await run.until(lambda: run.app.draft.has_focus)
+        await run.pilot.press("tab")
+        await run.until(lambda: run.app.approval.has_focus)
+        await run.pilot.press("y")
         await run.until(lambda: tool.calls == [{"text": "x"}])
 
 
@@ -164,12 +171,11 @@ async def test_edited_arguments_are_shown_again_and_run_as_shown() -> None:
         field = run.app.approval.field
         field.load_text('{"text": "x"')
         await run.pilot.press("enter")
-        assert "no JSON" in "\n".join(run.screen())
+        await run.until(lambda: "no JSON" in "\n".join(run.screen()))
         field.load_text('{"text": "mine\\u001b[2J"}')
         await run.pilot.press("enter")
-        rows = "\n".join(run.screen())
-        assert "mine\u241b[2J" in rows
-        assert "this chat" not in rows
+        await run.until(lambda: "mine\u241b[2J" in "\n".join(run.screen()))
+        assert "this chat" not in "\n".join(run.screen())
         assert tool.calls == []
         await run.pilot.press("y")
         await run.until(lambda: tool.calls == [{"text": "mine\x1b[2J"}])
@@ -233,7 +239,7 @@ async def test_a_form_asks_field_by_field() -> None:
         await run.pilot.press("enter")
         await run.type("many")
         await run.pilot.press("enter")
-        assert "whole number" in "\n".join(run.screen())
+        await run.until(lambda: "whole number" in "\n".join(run.screen()))
         run.app.approval.field.load_text("3")
         await run.pilot.press("enter")
         await run.until(lambda: tool.answers == [{"name": "box", "count": 3}])
@@ -274,7 +280,7 @@ async def test_a_wider_rule_is_shown_before_it_is_saved(tmp_path: Path) -> None:
         await asked(run)
         assert "exactly `git status`" in "\n".join(run.screen())
         await run.pilot.press("w")
-        assert "`git status` with any paths" in "\n".join(run.screen())
+        await run.until(lambda: "`git status` with any paths" in "\n".join(run.screen()))
         await run.pilot.press("s")
         await run.until(lambda: run.texts("answer") == ["one"])
         rules = await run.app.manager.rules(run.app.chat.id)

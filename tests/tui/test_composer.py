@@ -11,6 +11,8 @@ from app.tui.widgets.history import History
 from backend.scripted import Pause
 from tests.tui.program import Running, running
 
+pytestmark = pytest.mark.timeout(60)  # each starts the whole program
+
 
 async def paste(run: Running, text: str) -> None:
     """As the terminal sends it: to the app."""

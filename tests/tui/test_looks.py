@@ -17,6 +17,8 @@ from backend.types import EngineError, ReasoningPiece, ToolCall
 from tests.tui.program import Running, running
 from tests.tui.snapshots import check
 
+pytestmark = pytest.mark.timeout(60)  # each starts the whole program
+
 ANSWER = """The loop reads one element past the end. `range(count + 1)` is right for counting gaps, but \
 `buf` holds **count** lines.
 

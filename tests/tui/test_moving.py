@@ -17,6 +17,8 @@ from backend.scripted import CARD, Pause, ScriptedEngine
 from backend.types import ChatCard, ModelLoadError
 from tests.tui.program import running
 
+pytestmark = pytest.mark.timeout(60)  # each starts the whole program
+
 
 @dataclass
 class Stubborn(ScriptedEngine):

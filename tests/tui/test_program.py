@@ -9,6 +9,8 @@ from backend.scripted import Pause
 from backend.types import EngineError, ReasoningPiece
 from tests.tui.program import running
 
+pytestmark = pytest.mark.timeout(60)  # each starts the whole program
+
 
 async def test_a_message_is_answered_and_stored(tmp_path: Path) -> None:
     async with running([["Hel", "lo ", "there."]], store=tmp_path / "chats.db") as run:

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import pytest
+
 from app.config import Settings, Value
 from app.tui.type_ahead import stable_part
 from tests.tui.program import running
+
+pytestmark = pytest.mark.timeout(60)  # each starts the whole program
 
 
 def test_the_stable_part_is_all_but_the_last_word() -> None:
