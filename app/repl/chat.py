@@ -235,7 +235,7 @@ class ReplChat:
         """Hand on the answer to a question, unless it was answered meanwhile."""
         if all(one.id != question.id for one in self.narrator.questions):
             return
-        self.narrator.questions = [one for one in self.narrator.questions if one.id != question.id]
+        self.narrator.drop(question.id)
         await self.manager.resolve_elicitation(question.session_id, question.id, result)
 
     # ---- following -------------------------------------------------------------------------

@@ -79,6 +79,7 @@ class Narrator:
     questions: list[Question] = field(default_factory=list[Question])
     queued: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """The messages that wait."""
+    _carded: str = ""
     _was_queued: set[str] = field(default_factory=set[str])
     variant: str = ""
     """A word about the next reply, such as "variant 2 of 2"."""
@@ -112,7 +113,7 @@ class Narrator:
             case ElicitationRequestEvent():
                 self._ask(event)
             case ElicitationResolvedEvent():
-                self.questions = [one for one in self.questions if one.id != event.elicitation_id]
+                self.drop(event.elicitation_id)
                 self.changed()
             case SessionInputConsumedEvent():
                 self.failed = None
@@ -318,10 +319,20 @@ class Narrator:
 
     def reopen(self, event: Mapping[str, Any]) -> None:
         """Show an open question, in its wire form."""
-        question = Question.of(self.session_id, event)
-        self.page.card(question, self.aside())
-        self.questions.append(question)
+        self.questions.append(Question.of(self.session_id, event))
+        self._show_question()
         self.changed()
+
+    def drop(self, question_id: str) -> None:
+        """A question is answered, or nobody waits for its answer."""
+        self.questions = [one for one in self.questions if one.id != question_id]
+        self._show_question()
+
+    def _show_question(self) -> None:
+        """Show the card of the question that is answered next: no other stands between it and the answer."""
+        if self.questions and self.questions[0].id != self._carded:
+            self._carded = self.questions[0].id
+            self.page.card(self.questions[0], self.aside())
 
     def _consumed(self, event: SessionInputConsumedEvent) -> None:
         if event.type_ != "message" or event.data.get("is_meta"):

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from app.repl.console import Line
+from app.repl.face import ReplFace
+from app.repl.ink import Span
 from app.repl.outside import run_shell
 from app.tui.sending import blocks_of
 from app.tui.widgets.paste import Folds
+from app.tui.widgets.question import Question
 from tests.app.repl.chatting import chat, last_user_text
+from tests.tui.test_approvals import Recorder, call
 
 
 def pasted(text: str, before: str = "") -> Line:
@@ -47,3 +51,26 @@ async def test_a_program_in_the_background_is_not_waited_for() -> None:
     result = await run_shell(_Terminal(), "sleep 60 & echo here", Path("/"), private=False)  # type: ignore[arg-type]
     assert result.output == "here\n"
     assert time.monotonic() - began < 30
+
+
+async def test_the_card_above_the_keys_is_the_one_that_they_answer() -> None:
+    tool = Recorder()
+    both = [call("c1", text="first"), call("c2", text="second")]
+    order: list[str] = []
+
+    def watch(face: ReplFace) -> None:
+        card, ask = face.page.card, face.console.ask
+
+        def shown(question: Question, note: str) -> None:
+            order.append(str(question.arguments["text"]))
+            card(question, note)
+
+        async def asked(message: Sequence[Span], default: str = "", *, armed: bool = False) -> str | None:
+            order.append("asked")
+            return await ask(message, default, armed=armed)
+
+        face.page.card, face.console.ask = shown, asked  # type: ignore[method-assign]
+
+    await chat("go", scripts=[both, ["done"]], answers=["y", "n"], tools=[tool], watch=watch)
+    assert order == ["first", "asked", "second", "asked"]
+    assert tool.calls == [{"text": "first"}]
