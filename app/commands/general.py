@@ -92,5 +92,5 @@ COMMANDS = (
         faces=("tui",),
     ),
     Command("logs", "/logs", "the end of the engine's log", _logs),
-    Command("quit", "/quit", "leave", _quit, ("exit", "q"), "ctrl+d"),
+    Command("quit", "/quit", "leave", _quit, ("exit", "q", "bye"), "ctrl+d"),
 )

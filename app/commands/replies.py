@@ -170,7 +170,7 @@ async def _context(face: Face, rest: str) -> None:
     mark, window = "" if found["exact"] else "~", int(found["window"])
     rows = [(name, f"{mark}{tokens:,}") for name, tokens in found["parts"].items()]
     total = int(found["total"])
-    share = f"{total / window:.0%}" if window else ""
+    share = f"{100 * total / window:.0f} %" if window else ""
     await show(face, "Context", [*rows, ("together", f"{mark}{total:,} of {window:,}", share)])
 
 

@@ -90,6 +90,10 @@ class Page(Protocol):
         """Something to read."""
         ...
 
+    def facts(self, name: str, facts: Sequence[str]) -> None:
+        """What is known of the model."""
+        ...
+
     def rest(self) -> None:
         """The person writes now."""
         ...
@@ -239,6 +243,16 @@ class StyledPage:
         else:
             rows += [[("  ", ""), *row] for row in _columns(body, self.measure)]
         self._print("table", rows)
+
+    def facts(self, name: str, facts: Sequence[str]) -> None:
+        rows: list[RowSpans] = [[("  ", ""), (self._cut(name), "bold")]]
+        for fact in facts:
+            used = sum(cell_len(text) for text, _ in rows[-1])
+            if used + 3 + cell_len(fact) > self.measure + TEXT_COLUMN:
+                rows.append([("  ", ""), (fact, "$muted")])
+            else:
+                rows[-1].append((f"   {fact}", "$muted"))
+        self._print("news", rows)
 
     def rest(self) -> None:
         if self._last != "blank":

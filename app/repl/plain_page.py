@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import IO
 
 from app.commands.face import Rows
@@ -106,6 +106,10 @@ class PlainPage:
             return
         for row in body:
             self._line("  " + ", ".join(cell for cell in row if cell))
+
+    def facts(self, name: str, facts: Sequence[str]) -> None:
+        if not self._piped:
+            self._line(", ".join([" ".join(sanitize(name).split()), *facts]))
 
     def rest(self) -> None:
         self._close()

@@ -587,3 +587,47 @@ async def test_hostile_titles_and_names_are_shown_clean(tmp_path: Path) -> None:
     assert "bird" in told.seen
     for sign in ("\x1b[2J", "\x1b]", "\u202e", "\x07"):
         assert sign not in told.text
+
+
+async def test_a_private_text_is_edited_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    editor, seen = tmp_path / "editor.sh", tmp_path / "seen"
+    editor.write_text(f'#!/bin/sh\necho "$1" > {seen}\nprintf "Be brief." > "$1"\n')
+    editor.chmod(0o700)
+    monkeypatch.setenv("EDITOR", str(editor))
+    monkeypatch.delenv("VISUAL", raising=False)
+    told = await chat("/system edit", "hi", scripts=[["yes"]], private=True)
+    if Path("/dev/shm").is_dir():
+        assert seen.read_text().startswith("/dev/shm/")
+        assert (told.engine.requests[0].messages or ())[0]["content"] == "Be brief."
+    else:
+        assert "no folder in memory" in told.seen
+
+
+async def test_a_private_text_is_not_edited_on_a_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.repl.outside.memory_folder", lambda: None)
+    monkeypatch.setenv("EDITOR", "false")
+    told = await chat("/system edit", private=True)
+    assert "is written to a disk." in told.seen
+
+
+async def test_a_long_output_is_cut_in_the_middle_and_kept_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHELL", "/bin/sh")
+    told = await chat("!seq 100000", "how many?", scripts=[["Many."]])
+    said = last_user_text(told.engine)
+    assert len(said) < 20_000
+    assert "characters left out, all of it is in " in said
+    whole = said.partition("all of it is in ")[2].partition("]")[0]
+    assert Path(whole).read_text().endswith("100000\n")
+    Path(whole).unlink()
+
+
+async def test_cd_holds_for_the_next_shell_line(tmp_path: Path) -> None:
+    told = await chat(f"!cd {tmp_path}", "!pwd", "!cd nowhere")
+    assert f"  {tmp_path.resolve()}\n" in told.seen or str(tmp_path.resolve()) in "".join(told.seen.split())
+    assert "there is no folder" in told.seen
+
+
+async def test_a_theme_is_used_from_now_on() -> None:
+    told = await chat("/theme", "/theme daylight", answers=["moss"])
+    assert "The theme is moss." in told.seen
+    assert "The theme is daylight." in told.seen

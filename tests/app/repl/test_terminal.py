@@ -4,11 +4,13 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.app.repl.chatting import home_files
 from tests.app.repl.terminal import SCRIPT, Terminal, scripted
 
 pytestmark = pytest.mark.timeout(120)
@@ -437,3 +439,40 @@ def test_a_file_after_at_is_completed(tmp_path: Path) -> None:
         terminal.type("\r")
         terminal.wait("Grey.")
         assert "[a-rare-name.txt]" in terminal.text
+
+
+def test_a_private_chat_leaves_no_word_on_a_disk(tmp_path: Path, isolated_home: Path) -> None:
+    with scripted(tmp_path, [["A marimba."], ["Yes."]], "--private") as terminal:
+        terminal.wait("private")
+        terminal.wait("ctrl+d leaves")
+        terminal.say("is a xylophone")
+        terminal.wait("A marimba.")
+        terminal.wait("ctx ")
+        terminal.say("!echo glockenspiel")
+        terminal.wait("goes with your next message")
+        terminal.say("and that?")
+        terminal.wait("Yes.")
+        terminal.type("vibraphone draft")
+        terminal.wait("vibraphone draft")
+        terminal.type("\x03")
+        terminal.until(lambda: "vibraphone" not in terminal.row, "an empty row")
+        terminal.type("\x04")
+        assert terminal.wait_end() == 0
+        assert "--resume" not in terminal.text
+    kept = home_files(isolated_home)
+    for word in ("xylophone", "marimba", "glockenspiel", "vibraphone"):
+        assert word not in kept
+
+
+def test_the_prompt_needs_little_of_the_program() -> None:
+    code = (
+        "import sys, app.cli, app.repl, app.repl.lines, app.repl.prompter;"
+        "print([name for name in sys.modules if name.split('.')[0] in "
+        "('textual', 'markdown_it', 'llama_cpp', 'httpx', 'pydantic', 'pygments', 'rich', 'tools', 'sqlite3')"
+        " or name.startswith(('app.sessions', 'app.commands', 'backend'))])"
+    )
+    environ = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[3])}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
