@@ -178,15 +178,26 @@ class Context:
     async def _drop(self, tokens: int) -> int:
         """Leave the oldest whole turns out: a good part of the window, or else until the rest fits."""
         turn, items = self._turn, self._turn.items
+
+        def note(start: int) -> Compaction:
+            last = items[start - 1].id
+            return Compaction(summary="", last_item_id=last, dropped=True, response_id=turn.response_id)
+
         starts = _turn_starts(items)[1:]
-        for start in starts:
-            note = Compaction(
-                summary="", last_item_id=items[start - 1].id, dropped=True, response_id=turn.response_id
-            )
-            tokens = await self._tokens([*items, note])
-            if tokens < self._window and (tokens <= self._window * DROP_TO or start == starts[-1]):
-                await self._write(note, tokens, start)
-                break
+        if not starts:
+            return tokens
+        # What is left shrinks with every turn that goes, so a search counts few of them.
+        low, high = 0, len(starts) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if await self._tokens([*items, note(starts[middle])]) <= self._window * DROP_TO:
+                high = middle
+            else:
+                low = middle + 1
+        chosen = note(starts[low])
+        tokens = await self._tokens([*items, chosen])
+        if tokens < self._window:
+            await self._write(chosen, tokens, starts[low])
         return tokens
 
     async def compact(self) -> None:

@@ -129,6 +129,26 @@ async def test_turns_are_dropped_in_blocks_so_that_most_turns_reuse_the_cache(ro
     assert 0 < sum(changed) <= len(changed) / 4
 
 
+async def test_dropping_from_a_long_chat_counts_it_few_times(room: MakeRoom) -> None:
+    turns = 200
+    chat = await room(*[["ok"]] * turns, ["last"], engine=small(100_000))
+    await chat.manager.configure(chat.session_id, overflow="drop")
+    for number in range(turns):
+        await chat.say(f"n{number} {words(20)}")
+    chat.engine.card = replace(CARD, max_seq=200)
+    counted, count = 0, chat.engine.count
+
+    async def counting(*arguments: Any) -> Any:
+        nonlocal counted
+        counted += 1
+        return await count(*arguments)
+
+    chat.engine.count = counting  # type: ignore[method-assign]
+    await chat.say("the last one")
+    assert "n199" in str(chat.sent[-1]) and "n100" not in str(chat.sent[-1])
+    assert counted < 15
+
+
 async def test_compact_puts_a_summary_marked_as_background(room: MakeRoom) -> None:
     chat = await overflowing(room, "compact", ["they talked"], ["third"])
     async with listening(chat.manager, chat.session_id) as heard:

@@ -137,3 +137,16 @@ class TestTextStream:
         pieces = {0: b"E", 1: b"\xf0"}
         stream = TextStream(pieces.__getitem__, ["END"])
         assert [stream.push(0), stream.push(1), stream.flush()] == ["", "", "E�"]
+
+
+def test_each_token_is_decoded_once_and_little_is_held_however_long_the_reply() -> None:
+    decoded: list[int] = []
+
+    def piece(token: int) -> bytes:
+        decoded.append(token)
+        return b"aab "[token % 4 : token % 4 + 1]
+
+    stream = TextStream(piece, ["aaab"])
+    written = "".join(stream.push(token) for token in range(4000))
+    assert decoded == list(range(4000))
+    assert 4000 - len(written) < len("aaab")
