@@ -14,6 +14,7 @@ from app.tui.widgets.seam import Hint, News
 from app.tui.widgets.side import ChatsPane, Wish, chat_line
 
 if TYPE_CHECKING:
+    from app.tui.grid import Grid
     from app.tui.screens.first_run import FirstRunPage
 
 UNDOES: Hint = ("u", "takes it back")
@@ -30,6 +31,7 @@ class Rooms(Reading):
         """The chat that was deleted last."""
         self.first_run: FirstRunPage | None = None
         self._send_when_ready = False
+        self._side_was_open = False
 
     def action_new_chat(self) -> None:
         """An empty chat."""
@@ -99,6 +101,14 @@ class Rooms(Reading):
             self.open_side()
         else:
             self.draft.focus()
+
+    def placed(self, grid: Grid) -> None:
+        """Another width, from which on the side pane may be there: what it did not hear is told now."""
+        super().placed(grid)
+        opened = self.side_open and not self._side_was_open
+        self._side_was_open = self.side_open
+        if opened and self.is_running:
+            self.refresh_side()
 
     def open_side(self) -> None:
         """Open the side pane and give it the keys."""

@@ -33,6 +33,7 @@ MAX_ROWS = 24
 LOW_MARGIN_ROWS = 4
 """Rows left free under a dialog: seam, composer and status stay in sight."""
 PADDING = 3
+_HINT_GAP = 3
 SPREAD, HANGING = "-spread", "-hanging"
 """Classes of what is as wide as the content, or hangs over it by a cell on the left and two on the
 right: widths in fractions would all be cut by the widest margin."""
@@ -161,14 +162,14 @@ class Dialog(ModalScreen[ResultT], Generic[ResultT]):
         if not self.is_attached:
             return
         ink = self.ink
+        words = [f"{ink.key(key)} {word}" if key else word for key, word in self._hints]
+        room = self.inner_width - len(self.heading)
+        # The last way out and the first way on are what a narrow terminal has to tell.
+        while words and sum(len(word) + _HINT_GAP for word in words) > room:
+            del words[1 if len(words) > 2 else 0]
         hints: list[Span] = []
-        room = self.inner_width - len(self.heading) - 3
-        for key, word in reversed(self._hints):
-            text = f"{ink.key(key)} {word}" if key else word
-            room -= len(text) + 3
-            if room < 0:
-                break
-            hints = [Span(text, "muted"), Span("   " if hints else ""), *hints]
+        for word in words:
+            hints += [Span(" " * _HINT_GAP if hints else ""), Span(word, "muted")]
         self._head.show([Row((Span(self.heading, bold=True),), hints, indent=0)])
 
     def render(self) -> RenderableType:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 WIDE_FROM = 110
 """Cells of the panel from which the memory plan stands beside the list."""
 PLAN_WIDTH = 42
+LOW_BELOW = 16
 _QUANT, _SIZE = 7, 8
 _FILTER_HINTS: Sequence[Hint] = (
     ("enter", "loads"),
@@ -144,6 +145,11 @@ class ModelPicker(Dialog[ModelChoice | None]):
         return self.sheet_width >= WIDE_FROM
 
     @property
+    def _low(self) -> bool:
+        """Whether rows are so few that the list needs all of them."""
+        return not self.wide and self.sheet_rows < LOW_BELOW
+
+    @property
     def _left_width(self) -> int:
         return self.inner_width - PLAN_WIDTH - 5 if self.wide else self.inner_width
 
@@ -159,7 +165,7 @@ class ModelPicker(Dialog[ModelChoice | None]):
         self._divider.display = self.wide
         self._divider.styles.width = 1
         self._plan.styles.width = PLAN_WIDTH + 2 if self.wide else self.inner_width
-        self._plan.styles.margin = 0 if self.wide else (1, 0, 0, 1)
+        self._plan.styles.margin = 0 if self.wide else (0 if self._low else 1, 0, 0, 1)
         self._plan.styles.height = "1fr" if self.wide else "auto"
         self._divider.show([Row((Span(self.ink.glyphs.aside, "faint"),), indent=0)] * self.sheet_rows)
         self._fill()
@@ -202,6 +208,8 @@ class ModelPicker(Dialog[ModelChoice | None]):
         ]
 
     def _column_rows(self) -> list[Row]:
+        if self._low:
+            return []
         head = self._cells(
             (Span("on this machine", "muted"),),
             "quant",
@@ -297,7 +305,7 @@ class ModelPicker(Dialog[ModelChoice | None]):
         words = verdict_rows(found, larger, PLAN_WIDTH, glyphs)
         choices = self._choice_rows(model, found, plans)
         if not self.wide:
-            return [*choices, words[0]]
+            return [words[0]] if self._low and not self._in_choices else [*choices, words[0]]
         rows = [*waterfall(found, PLAN_WIDTH, glyphs), BLANK, *choices, BLANK, *words]
         if len(rows) > self.sheet_rows - 4:
             rows = [row for row in rows if row != BLANK]

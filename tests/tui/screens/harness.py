@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from textual.app import App, ComposeResult
+from textual.pilot import Pilot
 from textual.widgets import Static
 
 from app import glyphs, theming
@@ -103,3 +104,18 @@ class Harness(App[None]):
             ("", "ctrl+p", "any command, by name"),
             ("", "/keys", "change any of these"),
         )
+
+
+async def settled(app: Harness, pilot: Pilot[None]) -> None:
+    """Wait until nothing is being worked on, what work begins at its end included."""
+    await pilot.pause()
+    while any(not worker.is_finished for worker in app.workers):
+        await pilot.pause(0.005)
+    await pilot.pause()
+
+
+async def until(pilot: Pilot[None], holds: Callable[[], object]) -> None:
+    """Wait for a condition; it is asked whenever the program had a turn."""
+    while not holds():
+        await pilot.pause(0.005)
+    await pilot.pause()

@@ -11,12 +11,13 @@ import pytest
 
 from app.model_catalog import places
 from app.starter import StarterError, StoppedError
+from app.tui.dialogs import LineDialog
 from app.tui.screens.first_run import FirstRunPage, looked_at, starter_words
 from app.tui.widgets.choices import Choice, ChoicePage
 from app.tui.widgets.error_card import ErrorCard, Failure
 from app.tui.widgets.first_run import FirstRun, dropped_path
 from tests.tui import snapshots
-from tests.tui.screens.harness import Harness
+from tests.tui.screens.harness import Harness, settled, until
 
 LOOKED = [
     ("~/.local/share/fireside/models", "empty"),
@@ -54,12 +55,6 @@ def page(app: Harness) -> str:
     return "\n".join(snapshots.text_of(app))
 
 
-async def settled(app: Harness, pilot: Any) -> None:
-    await pilot.pause()
-    await app.workers.wait_for_complete()
-    await pilot.pause()
-
-
 @pytest.mark.parametrize(
     ("name", "size", "options"),
     [
@@ -89,8 +84,7 @@ async def test_enter_fetches_the_starter_and_tells_how_far_it_is() -> None:
     app = PageApp(first_run(fetch))
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("enter")
-        while not seen.is_set() or "45 %" not in page(app):
-            await pilot.pause(0.01)
+        await until(pilot, lambda: seen.is_set() and "45 %" in page(app))
         assert "42 of 94 MiB" in page(app)
         await pilot.press("enter")
         go_on.set()
@@ -109,8 +103,7 @@ async def test_esc_stops_a_download_and_the_page_is_as_before() -> None:
     app = PageApp(first_run(fetch))
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("enter")
-        while not started.is_set():
-            await pilot.pause(0.01)
+        await until(pilot, started.is_set)
         await pilot.press("escape")
         await settled(app, pilot)
         assert "fetching" not in page(app) and "Chats stay on this machine" in page(app)
@@ -132,7 +125,7 @@ async def test_a_file_is_opened_by_its_path_or_by_dropping_it(tiny_llama: Path, 
     app = PageApp(first_run())
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press("o")
-        await pilot.pause()
+        await until(pilot, lambda: isinstance(app.screen, LineDialog) and app.focused)
         await pilot.press(*str(tiny_llama), "enter")
         await settled(app, pilot)
         assert app.sources == [(str(tiny_llama), False)]
@@ -147,12 +140,12 @@ async def test_a_server_is_named_by_its_address_only() -> None:
     app = PageApp(first_run())
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press("up", "down", "down", "down", "enter")
-        await pilot.pause()
+        await until(pilot, lambda: isinstance(app.screen, LineDialog) and app.focused)
         await pilot.press(*"ftp://x", "enter")
         await settled(app, pilot)
         assert "begins with http" in page(app) and app.sources == []
         await pilot.press("u")
-        await pilot.pause()
+        await until(pilot, lambda: isinstance(app.screen, LineDialog) and app.focused)
         await pilot.press(*"http://127.0.0.1:1", "enter")
         await settled(app, pilot)
         assert app.sources == [("http://127.0.0.1:1", True)]

@@ -26,7 +26,7 @@ from app.tui.screens.waterfall import (
 )
 from app.tui.widgets.cells import width_of
 from tests.tui import snapshots
-from tests.tui.screens.harness import Harness
+from tests.tui.screens.harness import Harness, settled
 
 
 def gib(number: float) -> int:
@@ -93,12 +93,6 @@ async def opened(app: Harness, pilot: Any, **options: Any) -> ModelPicker:
     await app.open(picker)
     await settled(app, pilot)
     return picker
-
-
-async def settled(app: Harness, pilot: Any) -> None:
-    await pilot.pause()
-    await app.workers.wait_for_complete()
-    await pilot.pause()
 
 
 # ---- arithmetic ----------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from app.tui.screens.search import LIMIT, Found, SearchScreen, by_chat, counted,
 from app.tui.widgets.side import ChatLine
 from backend.scripted import ScriptedEngine
 from tests.tui import snapshots
-from tests.tui.screens.harness import Harness
+from tests.tui.screens.harness import Harness, settled
 
 NOW = datetime(2026, 11, 29, 14, 5).timestamp()
 D = 86400
@@ -68,12 +68,6 @@ def screen(app: Harness, query: str = "", hits: Sequence[dict[str, Any]] = HITS)
 
     ticks = iter(range(10_000))
     return SearchScreen(app, query=query, search=search, clock=lambda: NOW, timer=lambda: next(ticks) * 0.003)
-
-
-async def settled(app: Harness, pilot: Any) -> None:
-    await pilot.pause()
-    await app.workers.wait_for_complete()
-    await pilot.pause()
 
 
 @pytest.mark.parametrize(

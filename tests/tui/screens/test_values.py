@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,13 +14,7 @@ from app.tui.screens.settings import SettingsScreen, shown_settings
 from backend.scripted import ScriptedEngine
 from backend.types import LIBRARY_DEFAULTS, GenerationConfig
 from tests.tui import snapshots
-from tests.tui.screens.harness import Harness
-
-
-async def settled(app: Harness, pilot: Any) -> None:
-    await pilot.pause()
-    await app.workers.wait_for_complete()
-    await pilot.pause()
+from tests.tui.screens.harness import Harness, settled
 
 
 def page(app: Harness) -> str:
@@ -32,7 +25,11 @@ def page(app: Harness) -> str:
     ("name", "theme", "size"),
     [("80x24-hearth", "hearth", (80, 24)), ("140x40-daylight", "daylight", (140, 40))],
 )
-async def test_parameters_and_settings(name: str, theme: str, size: tuple[int, int]) -> None:
+async def test_parameters_and_settings(
+    name: str, theme: str, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = {"model": "name", "approve": "approval", "theme": "name", "load.mmap": "bool"}
+    monkeypatch.setattr("app.tui.screens.settings.KINDS", kinds)
     app = Harness(theme=theme)
     app.settings = Settings(
         {
