@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.sessions.errors import FiresideError
 from app.sessions.items import Item
 from app.tui.following import UNKNOWN, Following
-from app.tui.story import Story
+from app.tui.story import Story, target_of
 from app.tui.transcript.entry import Entry
 from app.tui.widgets.question import Question
 from app.tui.widgets.status import short_count
@@ -106,6 +107,12 @@ class Chat(Following):
     async def answer(self, question: Question, action: str, content: Mapping[str, Any]) -> None:
         """Answer an open question."""
         result = {"action": action, "content": dict(content)}
+        call = self.story.calls.get(question.call_id)
+        if call is not None and action == "accept" and "arguments" in content:
+            # The screen shows both: what the model wrote, and what runs.
+            call.approved_arguments = json.dumps(content["arguments"], ensure_ascii=False)
+            call.target = target_of(call.approved_arguments)
+            self.page.changed(call)
         await self.manager.resolve_elicitation(question.session_id, question.id, result)
 
     async def retry(self, response_id: str | None = None, n: int = 1) -> None:

@@ -179,6 +179,8 @@ async def test_edited_arguments_are_shown_again_and_run_as_shown() -> None:
         assert tool.calls == []
         await run.pilot.press("y")
         await run.until(lambda: tool.calls == [{"text": "mine\x1b[2J"}])
+        shown = next(entry for entry in run.entries if entry.kind == "tool")
+        assert "mine" in str(shown.approved_arguments) and '"x"' in shown.arguments
 
 
 async def test_every_character_of_a_call_is_shown() -> None:
