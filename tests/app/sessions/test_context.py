@@ -130,7 +130,7 @@ async def test_turns_are_dropped_in_blocks_so_that_most_turns_reuse_the_cache(ro
 
 
 async def test_dropping_from_a_long_chat_counts_it_few_times(room: MakeRoom) -> None:
-    turns = 200
+    turns = 60
     chat = await room(*[["ok"]] * turns, ["last"], engine=small(100_000))
     await chat.manager.configure(chat.session_id, overflow="drop")
     for number in range(turns):
@@ -145,8 +145,8 @@ async def test_dropping_from_a_long_chat_counts_it_few_times(room: MakeRoom) -> 
 
     chat.engine.count = counting  # type: ignore[method-assign]
     await chat.say("the last one")
-    assert "n199" in str(chat.sent[-1]) and "n100" not in str(chat.sent[-1])
-    assert counted < 15
+    assert "n59" in str(chat.sent[-1]) and "n30" not in str(chat.sent[-1])
+    assert counted < 12
 
 
 async def test_compact_puts_a_summary_marked_as_background(room: MakeRoom) -> None:
