@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from app.sessions.events import SessionEvent
     from app.sessions.manager import SessionManager
     from app.sessions.snapshot import SessionSnapshot
+
+logger = logging.getLogger("fireside")
 
 DRAFT_S = 0.5
 REPLAYED = 60
@@ -279,11 +282,29 @@ class ReplChat:
         self._follower = asyncio.create_task(self._take(narrator, events))
 
     async def _take(self, narrator: Narrator, events: AsyncGenerator[SessionEvent]) -> None:
+        while True:
+            try:
+                await self._listen(narrator, events)
+                return
+            except FiresideError as err:
+                if err.code != "subscriber_behind":
+                    self.page.news(f"{err.message} {err.remedy}".strip(), error=True)
+                    return
+            # While the program stood still, in the background of the shell, too much came.
+            events = self.manager.stream(narrator.session_id)
+            await anext(events, None)
+            narrator.catch_up(await self.manager.get(narrator.session_id))
+
+    async def _listen(self, narrator: Narrator, events: AsyncGenerator[SessionEvent]) -> None:
         async with aclosing(events):
             async for event in events:
-                if isinstance(event, ResponseCreatedEvent) and narrator.is_anew:
-                    await self._count_variants(narrator, event.response.id)
-                narrator.take(event)
+                try:
+                    if isinstance(event, ResponseCreatedEvent) and narrator.is_anew:
+                        await self._count_variants(narrator, event.response.id)
+                    narrator.take(event)
+                except Exception as err:  # One event that cannot be told must not end the chat.
+                    logger.exception("an event could not be told")
+                    self.page.news(f"Something could not be shown: {type(err).__name__}: {err}", error=True)
 
     async def _count_variants(self, narrator: Narrator, response_id: str) -> None:
         """The last message is answered anew: say which of its answers comes."""

@@ -11,6 +11,7 @@ import sys
 import termios
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -115,7 +116,7 @@ class PlainConsole:
         self.status = ""
         self._out = out
         self._is_terminal = is_terminal(sys.stdin)
-        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._lines: deque[str | None] = deque()
         self._waiting: asyncio.Future[str | Ended | None] | None = None
         self._asking = False
         self._busy = False
@@ -169,10 +170,14 @@ class PlainConsole:
         self._out.write(sanitize("".join(text for text, _ in message) + shown) + " ")
         self._out.flush()
         self._asking = True
+        ahead, self._lines = (
+            (self._lines, deque[str | None]()) if armed else (deque[str | None](), self._lines)
+        )
         try:
             found = await self._one()
         finally:
             self._asking = False
+            self._lines.extendleft(reversed(ahead))
         if not isinstance(found, str):
             return None
         return found or default
@@ -247,8 +252,8 @@ class PlainConsole:
     async def _one(self) -> str | Ended | None:
         if self._ended:
             return None
-        if not self._lines.empty():
-            found = self._lines.get_nowait()
+        if self._lines:
+            found = self._lines.popleft()
             self._ended = found is None
             return found
         self._waiting = asyncio.get_running_loop().create_future()
@@ -262,11 +267,11 @@ class PlainConsole:
         self._prompted = False
         if line is not None and time.monotonic() < self._deaf_until:
             return
-        if self._waiting is not None and not self._waiting.done() and self._lines.empty():
+        if self._waiting is not None and not self._waiting.done() and not self._lines:
             self._ended = line is None
             self._waiting.set_result(line)
         else:
-            self._lines.put_nowait(line)
+            self._lines.append(line)
 
     def _end(self, reason: Ended | None) -> None:
         if self._waiting is not None and not self._waiting.done():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app import clock
 from app.repl.page import Page
@@ -49,6 +49,9 @@ from app.sessions.items import (
 )
 from app.tui.widgets.question import Question
 
+if TYPE_CHECKING:
+    from app.sessions.snapshot import SessionSnapshot
+
 DEFAULT_NAME = "model"
 _Running = tuple[FunctionCall, float]
 
@@ -80,6 +83,8 @@ class Narrator:
     queued: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """The messages that wait."""
     _carded: str = ""
+    _is_torn: bool = False
+    """Whether the beginning of the answer that is written was missed: it is told once it is whole."""
     _was_queued: set[str] = field(default_factory=set[str])
     variant: str = ""
     """A word about the next reply, such as "variant 2 of 2"."""
@@ -154,6 +159,8 @@ class Narrator:
             self.variant = ""
 
     def _say(self, event: OutputTextDeltaEvent) -> None:
+        if self._is_torn:
+            return
         if event.repeated:
             # It stands above already.
             self.variant = "goes on"
@@ -236,6 +243,7 @@ class Narrator:
         match item:
             case Message(role="assistant"):
                 self.answer_id = item.id
+                self._is_torn = False
                 if item.text and not self._streamed & {item.id, None}:
                     self._end_thought()
                     self._head()
@@ -304,6 +312,25 @@ class Narrator:
                     self.page.user(f"!{item.input}")
                 case _:
                     pass
+
+    def catch_up(self, snapshot: SessionSnapshot) -> None:
+        """Events were missed: tell what the last message was answered with so far, and what is asked."""
+        self._end_thought()
+        self.page.end_answer()
+        self.page.state("")
+        self.page.note("more came than could be shown; this is the end of the chat again")
+        items = list(snapshot.items)
+        users = [at for at, item in enumerate(items) if isinstance(item, Message) and item.role == "user"]
+        self.busy = self._is_torn = snapshot.status == "running"
+        self.settled, self._named = not self.busy, False
+        self._streamed.clear()
+        self._calls.clear()
+        self.replay(items[users[-1] :] if users else ())
+        self.queued = [dict(wire) for wire in snapshot.pending_inputs]
+        self.questions, self._carded = [], ""
+        for pending in snapshot.pending_elicitations:
+            self.reopen(pending)
+        self.changed()
 
     def _replay_head(self, item: Item, named: str | None) -> str | None:
         response = item.response_id or item.id

@@ -243,6 +243,10 @@ class Prompter:
         def _none(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
             self.interrupt()
 
+        @keys.add("<bracketed-paste>")
+        def _paste(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
+            event.current_buffer.insert_text(" ".join(normalized(event.data).split("\n")).strip())
+
         if armed:
             clear_typeahead(self.input)
             self.input.deaf_until = time.monotonic() + ARM_S

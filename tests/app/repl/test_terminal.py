@@ -476,3 +476,16 @@ def test_the_prompt_needs_little_of_the_program() -> None:
         [sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_a_field_of_one_line_keeps_all_that_is_pasted(tmp_path: Path) -> None:
+    with scripted(tmp_path, [["Hello."]]) as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.say("hi")
+        terminal.wait("ctx ")
+        terminal.say("/rename")
+        terminal.wait("Title")
+        terminal.type("\x15\x1b[200~one\rtwo\rthree\x1b[201~")
+        terminal.until(lambda: terminal.row.endswith("one two three"), "one line")
+        terminal.type("\r")
+        terminal.wait("called one two three")
