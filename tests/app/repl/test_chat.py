@@ -34,6 +34,13 @@ async def test_the_figures_of_a_reply_stand_below_it() -> None:
     assert "ctx 2/8.2k" in told.seen
 
 
+@pytest.mark.parametrize("line", ["/quit", "/exit", "/bye", "/q"])
+async def test_what_people_type_to_leave_leaves(line: str) -> None:
+    told = await chat(line, "more", scripts=[["never said"]])
+    assert told.code == 0
+    assert told.engine.requests == []
+
+
 async def test_two_slashes_send_text_that_begins_with_one() -> None:
     told = await chat("//etc is a folder", scripts=[["Yes."]])
     assert last_user_text(told.engine) == "/etc is a folder"
