@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -42,6 +43,8 @@ UNUSED = {
     *("app.profiles", "app.repl", "app.sessions.manager", "app.theming", "app.tui", "tools", "themes"),
     *("backend.hub", "backend.host", "backend.bench"),
 }
+GGUF = "4747554603000000"
+TWO_BY_NONE = "0200000004" + "00" * 27
 LONG = ("--set", "ignore_eos=true", "--temperature", "0")
 
 
@@ -204,6 +207,46 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
     result = fireside("-m", file, "-p", "hi")
     assert result.returncode == 3
     assert b"Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (
+            bytes.fromhex(f"{GGUF}0100000000000000{'00' * 8}010000000000000077{TWO_BY_NONE}"),
+            b"dimension of zero",
+        ),
+        (b"", b"is empty"),
+        (b"<html>", b"looks like an HTML page"),
+        (b"version https://git-lfs.github.com/spec/v1\n", b"Git LFS pointer"),
+        (bytes.fromhex("4747554603000000"), b"ends after 8 bytes"),
+    ],
+)
+def test_a_broken_model_is_one_line(tmp_path: Path, data: bytes, reason: bytes) -> None:
+    file = tmp_path / "x.gguf"
+    file.write_bytes(data)
+    result = fireside("-m", file, "-p", "hi")
+    assert result.returncode == 3
+    assert result.stderr.count(b"\n") == 1
+    assert re.search(reason, result.stderr), result.stderr
+
+
+def test_tools_stand_in_the_prompt_in_the_same_order_in_every_run(tiny_llama: Path) -> None:
+    folder = Path(os.environ["XDG_CONFIG_HOME"]) / "fireside" / "tools"
+    folder.mkdir(parents=True, mode=0o700)
+    for name in ("b", "a", "c"):
+        source = (
+            f"from fireside import tool\n\n@tool\ndef {name}_tool(x: int) -> int:\n    'Do.'\n    return x\n"
+        )
+        (folder / f"{name}.py").write_text(source)
+    ask = ("-m", tiny_llama, "-p", "hi", "--tools", "*_tool", "--tool-format", "generic", "--dry-run")
+    prompts = {
+        ok(fireside(*ask, "--ctx", "2048", env={**os.environ, "PYTHONHASHSEED": seed}))
+        for seed in ("0", "1", "2")
+    }
+    assert len(prompts) == 1
+    prompt = prompts.pop()
+    assert 0 < prompt.index(b"a_tool") < prompt.index(b"b_tool") < prompt.index(b"c_tool")
 
 
 def test_a_template_without_thoughts_is_no_reason_to_crash(tiny_llama: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app import clock
 from app.sessions.events import (
     CompactionCompletedEvent,
     CompactionFailedEvent,
@@ -231,6 +233,19 @@ async def test_results_of_the_running_turn_are_cut_further_when_nothing_else_hel
     await chat.manager.configure(chat.session_id, overflow="drop")
     await chat.say()
     assert (await chat.manager.get(chat.session_id)).status == "idle"
+
+
+async def test_each_prompt_begins_as_the_one_before_whatever_the_clock_says(
+    room: MakeRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = itertools.count(1_800_000_000, 61)
+    monkeypatch.setattr(clock, "now", lambda: float(next(times)))
+    chat = await room(["one"], ["two"], ["three"], tools=[EchoTool(), EchoTool(name="other")])
+    await talk(chat, "a", "b", "c")
+    for before, after in itertools.pairwise(chat.sent):
+        assert after[: len(before)] == before
+    tools = [request.tools for request in chat.engine.requests]
+    assert tools[0] and tools.count(tools[0]) == 3
 
 
 async def test_the_context_is_told_by_part(room: MakeRoom) -> None:
