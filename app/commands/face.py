@@ -26,6 +26,7 @@ Screen = Literal[
     "logs",
     "settings",
     "tokens",
+    "files",
 ]
 Rows = Sequence[tuple[str, ...]]
 

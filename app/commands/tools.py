@@ -87,6 +87,8 @@ async def _approve(face: Face, rest: str) -> None:
 
 async def _attach(face: Face, rest: str) -> None:
     """Add a file to the next message."""
+    if not rest and await face.screen("files"):
+        return
     name = (rest or await face.ask("File") or "").strip()
     if not name:
         return

@@ -37,6 +37,8 @@ async def open_screen(app: FiresideApp, name: str) -> bool:
             await app.push_screen_wait(LogScreen(app))
         case "tokens":
             await _tokens(app)
+        case "files":
+            await _files(app)
         case "settings":
             from app.tui.screens.settings import SettingsScreen
 
@@ -140,6 +142,16 @@ async def _tokens(app: FiresideApp) -> None:
     if chosen is not None:
         async with app.telling():
             await manager.continue_from(item_id, chosen.index, chosen.token_id)
+
+
+async def _files(app: FiresideApp) -> None:
+    from app.tui.screens.files import FilesPicker
+    from app.tui.sending import mention
+
+    path = await app.push_screen_wait(FilesPicker(app, app.folder))
+    if path is not None:
+        app.draft.insert_text(f"{mention(path)} ")
+        app.draft.focus()
 
 
 async def _theme(app: FiresideApp) -> None:

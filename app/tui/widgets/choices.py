@@ -1,4 +1,4 @@
-"""Facts and choices on the page itself, with keys: what the first run and errors are made of."""
+"""Facts and choices on the page itself, with keys: what the first run is made of."""
 
 from __future__ import annotations
 
@@ -116,17 +116,12 @@ class ChoicePage(Widget, can_focus=True):
         if y >= len(rows):
             return ink.strip([Span(" " * width)], "background")
         row = rows[y]
-        chosen = row.choice is not None and row.choice == self._at and self.has_focus and self.glows
+        chosen = row.choice is not None and row.choice == self._at and self.has_focus
         ground = "selection" if chosen else "background"
         before = ink.strip([Span(" " * grid.edge), row.edge], "background")
         inner = laid_out(Row(row.line, indent=grid.text - grid.edge - 1), grid.column - 1, ink)
         after = Span(" " * max(0, width - grid.edge - grid.column))
         return Strip.join([before, ink.strip(inner, ground), ink.strip([after], "background")])
-
-    @property
-    def glows(self) -> bool:
-        """Whether the selected choice has a ground of its own."""
-        return True
 
     # ---- keys ------------------------------------------------------------------------------
 

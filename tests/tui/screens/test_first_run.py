@@ -14,7 +14,6 @@ from app.starter import StarterError, StoppedError
 from app.tui.dialogs import LineDialog
 from app.tui.screens.first_run import FirstRunPage, looked_at, starter_words
 from app.tui.widgets.choices import Choice, ChoicePage
-from app.tui.widgets.error_card import ErrorCard, Failure
 from app.tui.widgets.first_run import FirstRun, dropped_path
 from tests.tui import snapshots
 from tests.tui.screens.harness import Harness, settled, until
@@ -185,51 +184,13 @@ def test_the_places_of_this_machine_are_told() -> None:
     assert starter_words(8 << 30) == FACT and starter_words(1 << 20).endswith("may not fit")
 
 
-# ---- the error card ------------------------------------------------------------------------
-
-FAILURE = Failure(
-    "The model ran out of GPU memory",
-    "A 32k context needs 7.9 GiB on the GPU; 5.2 GiB are free.",
-    "Your message and the partial reply are saved.",
-    (
-        Choice("r", "retry with a 16k context", "5.0 GiB, fits"),
-        Choice("g", "retry with fewer gpu layers", "31 of 48, slower"),
-        Choice("m", "choose another model"),
-        Choice("v", "view the log"),
-    ),
-)
-
-
-@pytest.mark.parametrize(
-    ("name", "size", "options"),
-    [
-        ("error-80x24-daylight", (80, 24), {"theme": "daylight"}),
-        ("error-140x40-hearth", (140, 40), {}),
-        ("error-80x24-plain", (80, 24), {"depth": None, "ascii": True}),
-    ],
-)
-async def test_the_error_card_beside_its_picture(
-    name: str, size: tuple[int, int], options: dict[str, Any]
-) -> None:
-    app = PageApp(ErrorCard(FAILURE), **options)
-    async with app.run_test(size=size) as pilot:
-        await pilot.pause()
-        snapshots.check(app, name)
-
-
-async def test_choices_are_taken_by_their_key_or_by_enter() -> None:
-    app = PageApp(ErrorCard(FAILURE))
+async def test_ways_on_are_taken_by_their_key_by_enter_and_by_clicks() -> None:
+    app = PageApp(ChoicePage([Choice("r", "retry", "5.0 GiB, fits"), Choice("m", "another model")]))
     async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.press("v", "enter", "down", "down", "enter", "z")
+        await pilot.press("m", "enter", "down", "down", "enter", "z", "up", "up", "enter")
         await pilot.pause()
-        assert app.chosen == ["v", "r", "m"]
-
-
-async def test_a_long_hostile_error_wraps_beside_its_edge() -> None:
-    evil = Failure("[bold]\x1b[31m\u202e" + "very long " * 40, "cause " * 60)
-    app = PageApp(ErrorCard(evil))
-    async with app.run_test(size=(60, 40)) as pilot:
+        assert app.chosen == ["m", "r", "m", "r"]
+        await pilot.click(ChoicePage, offset=(10, 1))
+        await pilot.click(ChoicePage, offset=(10, 1))
         await pilot.pause()
-        lines = [line for line in snapshots.text_of(app) if line.strip()]
-        assert len(lines) > 10 and all("\u254f" in line and len(line) <= 60 for line in lines)
-        assert "[bold]" in lines[0]
+        assert app.chosen == ["m", "r", "m", "r", "m"]
