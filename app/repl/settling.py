@@ -23,7 +23,7 @@ TAIL_CHARS = 600
 SLOW_S = 0.005
 """A layout that takes longer is not made for each token."""
 LAYOUT_SHARE = 5
-_OPENERS = re.compile(r"[*_`\[<~]|\$(?![\d\s])|\\[(\[]|&(?=[\w#])")
+_OPENERS = re.compile(r"[*_`\[<~(]|\$(?![\d\s])|&(?=[\w#])")
 _DELIMITER_ROW = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
 _FENCE = re.compile(r" {0,3}(`{3}|~{3})")
 _row_offset = attrgetter("offset")
@@ -124,14 +124,16 @@ class SettlingText:
             return 0
         start = self._open_block(source)
         block = source[start:]
-        end = max(bisect_left(rows, start, key=_row_offset), self._given)
-        if _FENCE.match(block) is not None:
+        first = bisect_left(rows, start, key=_row_offset)
+        end = max(first, self._given)
+        if _FENCE.match(block) is not None or (first < len(rows) and _is_code(rows[first])):
             return _end_of_code(rows, end, source.rfind("\n") + 1)
         if _may_be_table(block):
             return end
         last = len(rows) - 1
         while end < last:
-            if last - end <= MOST_HELD_ROWS and (_is_open(rows[end]) or _may_move_up(rows[end + 1])):
+            held = last - end <= MOST_HELD_ROWS
+            if held and (_is_open(rows[end], source) or _may_move_up(rows[end + 1], source)):
                 break
             end += 1
         return end
@@ -151,8 +153,9 @@ def _end_of_code(rows: list[Row], end: int, last_line: int) -> int:
     """Lines of code are final with their line ends; of what frames the code only the first row is."""
     while end < len(rows):
         row = rows[end]
-        is_frame = bool(row.text.strip()) and all(run.offset < 0 for run in row.runs)
-        if row.offset >= last_line or (is_frame and end and rows[end - 1].runs and end == len(rows) - 1):
+        if row.offset >= last_line or (
+            _is_frame(row) and end and rows[end - 1].runs and end == len(rows) - 1
+        ):
             break
         end += 1
     return end
@@ -164,18 +167,27 @@ def _end_of(row: Row) -> int:
     return max(ends, default=row.offset)
 
 
-def _is_open(row: Row) -> bool:
+def _is_frame(row: Row) -> bool:
+    return bool(row.text.strip()) and all(run.offset < 0 for run in row.runs)
+
+
+def _is_code(row: Row) -> bool:
+    """Whether a block that begins with this row is code, or framed like it."""
+    return row.ground == "code" or _is_frame(row)
+
+
+def _is_open(row: Row, source: str) -> bool:
     """Whether a mark in a row may still turn out to open something."""
-    return any(_opens(run.text) for run in row.runs if _is_words(run))
+    return any(_opens(run, run.text, source) for run in row.runs if _is_words(run))
 
 
-def _may_move_up(row: Row) -> bool:
+def _may_move_up(row: Row, source: str) -> bool:
     """Whether a row begins with a word that may become shorter, and then fit at the end of the one above."""
     for run in row.runs:
         if run.offset < 0:
             continue
         word, space, _ = run.text.partition(" ")
-        if _is_words(run) and _opens(word):
+        if _is_words(run) and _opens(run, word, source):
             return True
         if space:
             return False
@@ -186,10 +198,17 @@ def _is_words(run: Run) -> bool:
     return run.offset >= 0 and run.style.partition(":")[0] not in ("chip", "code")
 
 
-def _opens(text: str) -> bool:
+def _opens(run: Run, text: str, source: str) -> bool:
+    """Whether `text`, with which a run begins, has a mark that is shown as it stands."""
     for found in _OPENERS.finditer(text):
         after = text[found.end() : found.end() + 1]
         before = text[: found.start()][-1:]
+        if found[0] == "(" or (found[0] == "[" and not run.stands_for):
+            place = run.offset + found.start()
+            if source[place - 1 : place] == "\\":
+                return True  # an escaped bracket, or a formula that is not whole
+            if found[0] == "(":
+                continue
         if found[0] == "_" and before.isalnum() and after.isalnum():
             continue
         if after.isspace() and (found[0] != "*" or before.isspace()):
@@ -217,9 +236,9 @@ def _rest_of(row: Row, offset: int) -> Row | None:
             continue
         if run.offset >= offset:
             runs.append(run)
-        elif run.offset + len(run.text) > offset:
-            cut = offset - run.offset
-            runs.append(run._replace(text=run.text[cut:], offset=offset))
+        elif run.offset + (run.stands_for or len(run.text)) > offset:
+            cut = 0 if run.stands_for else offset - run.offset
+            runs.append(run._replace(text=run.text[cut:], offset=run.offset + cut))
     if not any(run.text.strip() for run in runs):
         return None
     return row._replace(runs=tuple(runs), offset=offset)
