@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import errno
 import mimetypes
 import os
 import sqlite3
+import stat
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -59,10 +61,7 @@ class SessionFiles:
         """Keep a copy of a file. 413 where it is too large, 415 where its kind is not taken."""
         source = Path(path)
         try:
-            size = (await asyncio.to_thread(source.stat)).st_size
-            if size > MAX_BYTES:
-                raise _too_large(source.name, size, MAX_BYTES)
-            content = await asyncio.to_thread(source.read_bytes)
+            content = await asyncio.to_thread(_content_of, source)
         except OSError as err:
             raise InvalidInputError(f"{source} cannot be read: {err.strerror or err}.") from err
         return await self.add(session_id, source.name, content)
@@ -193,6 +192,19 @@ class SessionFiles:
         self._pdf_texts[file_id] = text
         if len(self._pdf_texts) > _PDFS_REMEMBERED:
             self._pdf_texts.popitem(last=False)
+
+
+def _content_of(source: Path) -> bytes:
+    """The content of a regular file: a device has no end, and a pipe may never give anything."""
+    handle = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        if about.st_size > MAX_BYTES:
+            raise _too_large(source.name, about.st_size, MAX_BYTES)
+        # It may grow meanwhile.
+        return file.read(MAX_BYTES + 1)
 
 
 def _part(file: SessionFile, content: bytes, text: str | None) -> Json:

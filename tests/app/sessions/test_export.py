@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -248,3 +249,12 @@ async def test_markdown_fences_are_longer_than_those_inside(room: MakeRoom) -> N
     assert "\n`````\n````\ncode\n````\n`````" in text
     with pytest.raises(InvalidInputError):
         await chat.manager.export(chat.session_id, "docx")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe", "folder"])
+async def test_only_regular_files_are_taken(room: MakeRoom, tmp_path: Path, kind: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    path = {"device": Path("/dev/zero"), "pipe": tmp_path / "pipe", "folder": tmp_path}[kind]
+    chat = await room(["one"])
+    with pytest.raises(InvalidInputError, match="cannot be read"):
+        await chat.manager.files.upload(chat.session_id, path)
