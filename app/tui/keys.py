@@ -14,7 +14,7 @@ from typing import Literal
 from textual.binding import Binding
 
 Group = Literal["write", "reply", "read", "move", "more"]
-GROUPS: tuple[Group, ...] = ("write", "reply", "read", "move", "more")
+GROUPS: tuple[Group, ...] = ("write", "read", "reply", "move", "more")
 
 
 @dataclass(frozen=True)
@@ -36,32 +36,37 @@ KEYS: tuple[Key, ...] = (
     Key("newline", "write", "ctrl+j,alt+enter,shift+enter", "new line"),
     Key("editor", "write", "ctrl+g", "open in the editor", "editor", priority=True),
     Key("history", "write", "up", "earlier message"),
+    Key("pickers", "write", "@ / !", "file, command, shell"),
+    Key("block_up", "read", "alt+up", "block cursor", "block(-1)", priority=True),
+    Key("block_copy", "read", "c", "copy block, C its code"),
+    Key("block_edit", "read", "e", "edit, as a branch"),
+    Key("block_fork", "read", "f", "fork from here"),
+    Key("newest", "read", "end,ctrl+end", "to the newest line", "newest", free=True),
     Key("stop", "reply", "escape", "stop, keep the text", "stop"),
     Key("retry", "reply", "ctrl+r", "another variant", "retry", priority=True),
     Key("variant_before", "reply", "left_square_bracket", "the variant before", "variant(-1)", free=True),
     Key("variant_after", "reply", "right_square_bracket", "the variant after", "variant(1)", free=True),
     Key("fold", "reply", "ctrl+t", "fold all thoughts", "fold_thoughts", priority=True),
-    Key("approvals", "reply", "shift+tab", "what runs without asking", "cycle_approval", priority=True),
-    Key("block_up", "read", "alt+up", "block cursor", "block(-1)", priority=True),
-    Key("block_down", "read", "alt+down", "the block below", "block(1)", priority=True),
-    Key("page_up", "read", "pageup", "a page up", "page(-1)", priority=True),
-    Key("page_down", "read", "pagedown", "a page down", "page(1)", priority=True),
-    Key("newest", "read", "end,ctrl+end", "to the newest line", "newest", free=True),
-    Key("find", "read", "alt+f,f7", "find in this chat", "find", priority=True),
-    Key("oldest", "read", "home,ctrl+home", "to the beginning", "oldest", free=True),
     Key("chats", "move", "ctrl+b,f2", "chats", "chats", priority=True),
     Key("new_chat", "move", "ctrl+n", "new chat", "new_chat", priority=True),
     Key("search", "move", "ctrl+f,f3", "search all chats", "search", priority=True),
     Key("models", "move", "ctrl+l,f4", "models", "models", priority=True),
+    Key("find", "move", "alt+f,f7", "find in this chat", "find", priority=True),
+    Key("palette", "more", "ctrl+p", "any command, by name", "palette", priority=True),
+    Key("help", "more", "question_mark", "this page", "help", free=True),
+    Key("help_always", "more", "f1", "it, while writing too", "help", priority=True),
+    Key("approvals", "more", "shift+tab", "what runs unasked", "cycle_approval", priority=True),
+    Key("next", "more", "tab", "to what waits, to chats", "next", priority=True),
     Key("params", "more", "f5", "parameters", "params", priority=True),
     Key("themes", "more", "f6", "themes", "themes", priority=True),
-    Key("palette", "more", "ctrl+p", "any command, by name", "palette", priority=True),
-    Key("help", "more", "question_mark", "help", "help", free=True),
-    Key("help_always", "more", "f1", "help, also while writing", "help", priority=True),
-    Key("next", "more", "tab", "to a waiting card, to the chats", "next", priority=True),
-    Key("copy", "more", "ctrl+c", "copy, stop, clear; twice: quit", "copy_or_stop", priority=True),
+    Key("block_down", "more", "alt+down", "the block below", "block(1)", priority=True),
+    Key("block_more", "more", "r o p t", "redo, link, pager, tokens"),
+    Key("page_up", "more", "pageup", "a page up", "page(-1)", priority=True),
+    Key("page_down", "more", "pagedown", "a page down", "page(1)", priority=True),
+    Key("oldest", "more", "home,ctrl+home", "to the beginning", "oldest", free=True),
+    Key("copy", "more", "ctrl+c", "copy, stop, clear, quit", "copy_or_stop", priority=True),
     Key("mouse", "more", "ctrl+o", "mouse on or off", "mouse", priority=True),
-    Key("suspend", "more", "ctrl+z", "to the shell; fg comes back", "suspend_process", priority=True),
+    Key("suspend", "more", "ctrl+z", "to the shell, until fg", "suspend_process", priority=True),
     Key("quit", "more", "ctrl+q", "quit", "leave", priority=True),
 )
 OF_DRAFT = ("send", "newline")
