@@ -118,6 +118,11 @@ def main() -> int:
     # A short run makes little garbage: looking for it, and at the end once more, takes 30 ms of it.
     gc.set_threshold(50_000)
     try:
+        if not sys.argv[1:]:
+            from app.faces import main as chat
+
+            if (code := chat()) is not None:
+                return code
         from app.cli import main as run
 
         return run(sys.argv[1:])

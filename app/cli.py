@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -19,16 +19,10 @@ from app.cli_groups import group, sessions, themes, tools
 from app.cli_models import models
 from app.completions import complete_topics
 from app.config import Settings
-from app.display import force_color
 from app.exits import ExitCode, Failure, explain, usage
-from app.flags import CHAT, SESSION, Flag, Given, command, settings_of
-from app.terminal import can_fill_screen, is_terminal, notify, prepare
-
-if TYPE_CHECKING:
-    from app.tui.start import Start
-
-SWITCH_INTERVAL_S = 0.001
-"""How long a busy Python thread keeps the engine's from its next step; the default is 5 ms."""
+from app.faces import begin, check_chat, chosen_settings, is_plain, start_repl, start_tui
+from app.flags import CHAT, SESSION, Flag, Given, command
+from app.terminal import is_terminal, notify
 
 ONE_SHOT: tuple[Flag, ...] = (
     Flag(
@@ -76,9 +70,7 @@ app.add_typer(themes, name="themes")
 
 def main(args: Sequence[str]) -> int:
     """Run the command that `args` name; returns the exit code of terminal.md."""
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    _open_missing_streams()
-    prepare(sys.stdout)
+    begin()
     if COMPLETE_VARIABLE in os.environ:
         from typer.completion import completion_init  # pyright: ignore[reportPrivateImportUsage]
 
@@ -130,23 +122,18 @@ def _chat(ctx: typer.Context, given: Given) -> int:
         ctx.obj = given
         return 0
     if not {"prompt", "file", "attach"} & given.keys() and is_terminal(sys.stdin) and is_terminal(sys.stdout):
-        return _start_repl(given) if _is_plain(given) else _start_tui(given)
+        return start_repl(given) if is_plain(given) else start_tui(given)
     return _answer_once(given)
-
-
-def _is_plain(given: Given) -> bool:
-    """Whether a person wants lines rather than the whole screen, or the terminal shows nothing else."""
-    return bool(given.get("plain") or os.environ.get("ACCESSIBLE")) or not can_fill_screen()
 
 
 def _tui(ctx: typer.Context, given: Given) -> int:
     """Chat on the whole screen."""
-    return _start_tui({**(ctx.obj or {}), **given})
+    return start_tui({**(ctx.obj or {}), **given})
 
 
 def _repl(ctx: typer.Context, given: Given) -> int:
     """Chat line by line."""
-    return _start_repl({**(ctx.obj or {}), **given})
+    return start_repl({**(ctx.obj or {}), **given})
 
 
 app.callback(invoke_without_command=True)(command(_chat, *ONE_SHOT, PLAIN, *SESSION, *CHAT))
@@ -257,8 +244,8 @@ def _answer_once(given: Given) -> int:
         raise usage(f"--format takes text, json or jsonl, not {form!r}.")
     if not 1 <= (replies := given.get("replies", 1)) <= 256:
         raise usage("--replies takes a number from 1 to 256.")
-    _check_chat(given)
-    settings = _settings(given)
+    check_chat(given)
+    settings = chosen_settings(given)
     from app import oneshot
     from app.running import name_face
 
@@ -302,64 +289,6 @@ def _resumed(given: Given) -> str | None:
     return pick_chat()
 
 
-def _settings(given: Given) -> Settings:
-    """The settings that hold with the flags given; what they say of colours holds from now on."""
-    settings = settings_of(given)
-    force_color(settings.get("color"))
-    return settings
-
-
-def _check_chat(given: Given) -> None:
-    """A usage failure for flags of a chat that do not go together."""
-    chosen = [f"--{name.rstrip('_')}" for name in ("continue_", "resume", "fork", "private") if name in given]
-    if len(chosen) > 1:
-        raise usage(f"{' and '.join(chosen)} do not go together.")
-    if given.get("no_tools") and "tools" in given:
-        raise usage("--tools and --no-tools do not go together.")
-    if given.get("max_turns", 1) < 1:
-        raise usage("--max-turns takes a number of at least 1.")
-
-
-def _start_tui(given: Given) -> int:
-    if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
-        raise usage("The full-screen face needs a terminal.", "`fireside -p` answers without one.")
-    _check_chat(given)
-    start = _start(given, "tui")
-    from app.tui.run import run
-
-    return run(start)
-
-
-def _start_repl(given: Given) -> int:
-    _check_chat(given)
-    from app.repl import run
-
-    return run(_start(given, "repl"), plain=given.get("plain", False))
-
-
-def _start(given: Given, face: str) -> Start:
-    """How a face begins with the flags given."""
-    from app.model_fetch import with_model_here
-    from app.running import name_face
-    from app.trust_question import ask_about_trust
-    from app.tui.start import Start
-
-    name_face(face)
-    ask_about_trust(Path(given.get("workspace") or ""))
-    settings = with_model_here(_settings(given))
-    tools = settings.get("tools")
-    return Start(
-        settings=settings,
-        last=given.get("continue_", False),
-        resume=given.get("resume"),
-        fork=given.get("fork"),
-        private=given.get("private", False),
-        tools=() if given.get("no_tools") else None if tools is None else tuple(tools),
-        approve=settings.get("approve", "ask"),
-        workspace=given.get("workspace"),
-    )
-
-
 def _print_version() -> int:
     from app import __version__
 
@@ -394,12 +323,3 @@ def _json_form(args: Sequence[str]) -> str | None:
     """The JSON format that the arguments ask for, read without a parser: they may be wrong."""
     pairs = [*args, *(f"{flag}={value}" for flag, value in pairwise(args))]
     return next((form for form in ("json", "jsonl") if f"--format={form}" in pairs), None)
-
-
-def _open_missing_streams() -> None:
-    """Open descriptors 0 to 2 where the caller closed them: the next file opened would take their place."""
-    for number in (0, 1, 2):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)

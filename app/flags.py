@@ -5,21 +5,21 @@ One table serves every command that chats; a flag names the setting it sets, or 
 
 from __future__ import annotations
 
-import inspect
 import json
 import keyword
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any
 
 from app.completions import COMPLETERS
 from app.config import Settings, Value, full_name, parse, resolve, tell_once
 from app.kinds import SettingError, quote
 from app.project import read_project
 from app.text_or_file import grammar_text, schema_text, template_text
+
+if TYPE_CHECKING:
+    import typer
 
 Given = dict[str, Any]
 """The flags a person gave, by parameter name."""
@@ -148,6 +148,9 @@ SESSION: tuple[Flag, ...] = (
 
 def command(run: Callable[[typer.Context, Given], int], *flags: Flag) -> Callable[..., None]:
     """A function that typer reads `flags` from; it calls `run` and exits with what that returns."""
+    import inspect
+
+    import typer
 
     def invoke(invocation: typer.Context, **values: Any) -> None:
         given = {name: value for name, value in values.items() if value is not None and value != []}
