@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -123,3 +124,39 @@ def test_a_slow_layout_is_not_made_for_each_token() -> None:
         calls += bool(text.take())
     assert 0 < calls < 60
     assert "word99" in texts(text.finish())[-1]
+
+
+SHARDS = [
+    *(
+        "alpha ",
+        "beta",
+        "gamma delta",
+        " ",
+        "\n",
+        "\n\n",
+        "**",
+        "*",
+        "_",
+        "`",
+        "```\n",
+        "```py\n",
+        "- ",
+        "1. ",
+    ),
+    *("1. ", "> ", "# ", "| ", "|---|\n", "[x](http://y)", "[", "](", "]", "<b>", "&amp;", "$", "\\(", "\\)"),
+    *("---\n", "===\n", "    ", "~~", "<", ">", "\t", "epsilon, zeta. "),
+]
+NAMES = "alpha|beta|gamma|delta|epsilon|zeta"
+
+
+@given(
+    st.lists(st.sampled_from(SHARDS), min_size=1, max_size=40).map("".join),
+    st.lists(st.integers(1, 9), min_size=1, max_size=6),
+    st.sampled_from([20, 40, 80]),
+)
+@settings(deadline=None, max_examples=150)
+def test_of_any_text_no_word_is_lost(source: str, sizes: list[int], width: int) -> None:
+    def names(rows: list[Row]) -> Counter[str]:
+        return Counter(re.findall(NAMES, "".join(row.text for row in rows)))
+
+    assert not names(whole(source, width, COLOUR)) - names(streamed(source, sizes, width, COLOUR))
