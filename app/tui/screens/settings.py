@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from app import config, paths
@@ -46,16 +46,9 @@ def shown_settings(values: Mapping[str, Value], file: Path) -> list[Shown]:
 class SettingsScreen(ValuesScreen):
     """All settings. Each edit is written to the file at once and holds from the next start on."""
 
-    def __init__(
-        self,
-        shell: Shell,
-        *,
-        file: Path | None = None,
-        on_change: Callable[[str, str | None], None] = lambda key, text: None,
-    ) -> None:
+    def __init__(self, shell: Shell, *, file: Path | None = None) -> None:
         super().__init__(shell, "settings")
         self._file = file or paths.config_file()
-        self._on_change = on_change
         self._written: dict[str, Value | None] = {}
 
     async def values(self) -> Sequence[Shown]:
@@ -66,12 +59,10 @@ class SettingsScreen(ValuesScreen):
         if text is None:
             await asyncio.to_thread(config.forget, key, self._file)
             self._written[key] = None
-            self._on_change(key, None)
             return f"{key} was taken out of {from_home(self._file)}; the next start goes without it."
         before = self.shell.settings.values.get(key)
         await asyncio.to_thread(config.store, key, text, self._file)
         self._written[key] = Value(config.parse(key, text), str(self._file))
-        self._on_change(key, text)
         if before is not None and origin_word(before.origin, self._file) not in (FILE, UNSET):
             return f"Written to {from_home(self._file)}, but {before.origin} stands above the file."
         return f"Written to {from_home(self._file)}; it holds from the next start on."

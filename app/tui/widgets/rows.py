@@ -302,11 +302,6 @@ def heading(text: str, right: Line = ()) -> Row:
     return Row((Span(text, "muted"),), right)
 
 
-def rule(width: int, ink: Ink) -> Row:
-    """A row of light dashes."""
-    return Row((Span(ink.glyphs.rule * width, "faint"),))
-
-
 def lines(texts: Iterable[str], role: str = "text", indent: int = 2) -> list[Row]:
     """Rows that are only read."""
     return [Row((Span(text, role),), indent=indent) for text in texts]
