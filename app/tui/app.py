@@ -127,6 +127,8 @@ class FiresideApp(Rooms):
             return (("tab", "to write"),)
         if self.approval.question is not None:
             return (("tab", "answers"),)
+        if self.chat.stopping:
+            return (("", "stopping"),)
         if self.chat.busy:
             return (("alt+up", "edits the queue"),) if self.waiting.messages else (("esc", "stops"),)
         return (("tab", "to the choices"),) if self.chat.error and self.chat.error.choices else ()

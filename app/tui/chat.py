@@ -102,6 +102,8 @@ class Chat(Following):
     async def stop(self) -> None:
         """Stop the reply; what was shown of it is kept."""
         if self._id is not None:
+            self._stopped = self._reply
+            self._changed("stopping")
             await self.manager.interrupt(self._id)
 
     async def answer(self, question: Question, action: str, content: Mapping[str, Any]) -> None:

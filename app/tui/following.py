@@ -67,6 +67,8 @@ class Following:
         self._changed = changed
         self._prepare = prepare
         self._reply: Reply | None = None
+        self._stopped: Reply | None = None
+        """The reply that was told to stop last."""
         self._is_torn = False
         self._follow: asyncio.Task[None] | None = None
         self._making = asyncio.Lock()
@@ -98,6 +100,12 @@ class Following:
     @property
     def busy(self) -> bool:
         return self.facts.running
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the reply was told to stop and has not stopped yet."""
+        reply = self._reply
+        return self.busy and reply is not None and not reply.ended and reply is self._stopped
 
     @property
     def reply(self) -> Reply | None:

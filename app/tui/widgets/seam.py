@@ -21,7 +21,7 @@ LEAST_TITLE = 8
 
 
 Hint = tuple[str, str]
-"""A key, and what it does here."""
+"""A key, and what it does here; without a key, what goes on."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def seam_row(title: str, right: Sequence[Span], width: int, glyphs: Glyphs) -> l
     """The row, `width` cells wide: the title after three dashes, one thing before the last three."""
     dash, line = glyphs.rule, "$faint"
     said = sum(cell_len(text) for text, _ in right)
-    if said > width - 2 * DASHES:
+    if right and said > width - 2 * DASHES:
         text = "".join(text for text, _ in right)
         right = [(cut(text, max(1, width - 2 * DASHES - 2), glyphs.cut_right), right[0][1])]
         said = cell_len(right[0][0])
@@ -139,7 +139,8 @@ class Seam(Static):
         spans: list[Span] = []
         for key, word in hints:
             spans += [("  ", "")] if spans else []
-            spans += [(self._glyphs.key(key), "bold"), (f" {word}", "$muted")]
+            spans += [(f"{self._glyphs.key(key)} ", "bold")] if key else []
+            spans.append((word, "$muted"))
         return spans
 
     def _draw(self) -> None:
