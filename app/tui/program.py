@@ -517,12 +517,12 @@ class Program(Stage):
         del chat.attached[: len(attached) - len(named)]
 
     def save_draft_soon(self) -> None:
-        """Keep the draft over a crash, once the person pauses."""
-        if self._saving is not None:
-            self._saving.cancel()
-        self._saving = asyncio.get_running_loop().call_later(SAVE_DRAFT_S, self._save_now)
+        """Keep the draft over a crash, a moment from now: also while the person types on and on."""
+        if self._saving is None:
+            self._saving = asyncio.get_running_loop().call_later(SAVE_DRAFT_S, self._save_now)
 
     def _save_now(self) -> None:
+        self._saving = None
         self.run_worker(self.save_draft(), exit_on_error=False, group="draft")
 
     @property

@@ -222,3 +222,14 @@ async def test_a_chat_that_fell_behind_its_events_goes_on_whole(at_rest: bool) -
         await run.ask("second")
         assert run.texts("answer") == ["one two", "three"]
         assert run.texts("user") == ["first", "second"]
+
+
+async def test_a_draft_is_kept_while_the_person_types_on_and_on(tmp_path: Path) -> None:
+    async with running([["one"]], store=tmp_path / "chats.db") as run:
+        await run.ask("first")
+        async with asyncio.timeout(8):
+            while not run.app.chat.kept_draft:
+                run.app.draft.insert_text("on and ")
+                await run.pilot.pause(0.05)
+        stored = await run.app.chat.manager.get(str(run.app.chat.id))
+        assert stored.draft.startswith("on and ")

@@ -21,7 +21,7 @@ LEAST_TITLE = 8
 
 
 Hint = tuple[str, str]
-"""A key, and what it does here; without a key, what goes on."""
+"""A key, and what it does here."""
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,7 @@ class Seam(Static):
         spans: list[Span] = []
         for key, word in hints:
             spans += [("  ", "")] if spans else []
-            spans += [(f"{self._glyphs.key(key)} ", "bold")] if key else []
-            spans.append((word, "$muted"))
+            spans += [(self._glyphs.key(key), "bold"), (f" {word}", "$muted")]
         return spans
 
     def _draw(self) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -38,3 +39,9 @@ def test_the_title_gives_way_first() -> None:
 )
 def test_it_is_as_wide_as_the_column(title: str, right: str, width: int) -> None:
     assert cell_len(row(title, right, width)) == width
+
+
+@pytest.mark.parametrize("width", range(-3, 8))
+def test_there_is_always_a_row(width: int) -> None:
+    assert seam_row("", (), width, UNICODE)
+    assert seam_row("title", [("esc", "bold"), (" stops", "")], width, UNICODE)
