@@ -21,7 +21,7 @@ LEAST_TITLE = 8
 
 
 Hint = tuple[str, str]
-"""A key, and what it does here."""
+"""A key, and what it does here; without a key, what goes on."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,8 @@ class Seam(Static):
         spans: list[Span] = []
         for key, word in hints:
             spans += [("  ", "")] if spans else []
-            spans += [(self._glyphs.key(key), "bold"), (f" {word}", "$muted")]
+            spans += [(f"{self._glyphs.key(key)} ", "bold")] if key else []
+            spans.append((word, "$muted"))
         return spans
 
     def _draw(self) -> None:
