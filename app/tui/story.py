@@ -166,7 +166,7 @@ def stored_facts(item: Message, *, thinking: bool = False) -> tuple[str, ...]:
     if item.finish == "length":
         return (CUT_THINKING if thinking else CUT,)
     tokens = (item.usage or {}).get("output_tokens")
-    return (f"{tokens:,} tokens",) if isinstance(tokens, int) else ()
+    return (f"{tokens:,} token{'' if tokens == 1 else 's'}",) if isinstance(tokens, int) else ()
 
 
 def compaction_note(item: Compaction) -> Note:
