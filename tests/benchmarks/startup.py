@@ -39,7 +39,7 @@ def repeated(command: tuple[str, ...], environ: Mapping[str, str]) -> Callable[[
 
 
 def clean_environment(home: str) -> dict[str, str]:
-    """This environment, without anybody's settings or logs. Bytecode is kept, as where a person installs it."""
+    """This environment, without anybody's settings or logs. Bytecode is kept, as it is for a person."""
     left_out = ("FIRESIDE_", "XDG_", "PYTHONDONTWRITEBYTECODE")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     return {**kept, "HOME": home, "LLM_USER_PATH": os.path.join(home, "llm")}
