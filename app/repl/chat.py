@@ -46,6 +46,8 @@ class ReplChat:
         self.is_private = start.private
         self.attached: list[dict[str, Any]] = []
         """Blocks that go with the next message."""
+        self._put_by: dict[tuple[bool, str | None], list[dict[str, Any]]] = {}
+        """Those of other chats, by whether a chat is private, and its id."""
         self.changed: Callable[[], None] = lambda: None
         """Called when a turn or a question begins or ends."""
         self._name = name
@@ -115,12 +117,13 @@ class ReplChat:
             await self._private.stop()
             await self._private.store.close()
         if self._manager is not None:
+            self.attached.clear()
             await self._drop_empty()
             await self._manager.aclose()
 
     async def _drop_empty(self) -> None:
         """A chat in which nothing was said leaves nothing behind."""
-        if self._session_id is None or self.is_private:
+        if self._session_id is None or self.is_private or self.attached:
             return
         with contextlib.suppress(FiresideError):
             snapshot = await self.manager.get(self._session_id)
@@ -165,8 +168,9 @@ class ReplChat:
             self.page.news("You are in this chat already.")
             return
         snapshot = await self.manager.get(session_id)
-        await self._drop_empty()
+        await self._leave()
         await self._configure(session_id, is_new=False)
+        self._attach_to(session_id, private=self.is_private)
         self._replay(snapshot)
         await self._follow(session_id, snapshot)
 
@@ -175,14 +179,26 @@ class ReplChat:
         if private and self._private is None:
             assert self._manager is not None
             self._private = await in_thread(make_private_manager, self.start, self._manager)
-        await self._drop_empty()
+        await self._leave()
         await self._stop_following()
+        self._attach_to(None, private=private)
         self._session_id = None
-        self.attached.clear()
         self.is_private = private
         self.narrator = self._narrator("")
         if not private:
             self.page.note("a new chat")
+
+    async def _leave(self) -> None:
+        """Another chat comes: the draft of this one is stored as it is now."""
+        if self._drafting is not None:
+            self._drafting.cancel()
+            await self._save_draft()
+        await self._drop_empty()
+
+    def _attach_to(self, session_id: str | None, *, private: bool) -> None:
+        """What is attached stays with its chat: a file is known there only, and may be private."""
+        self._put_by[self.is_private, self._session_id] = self.attached
+        self.attached = self._put_by.pop((private, session_id), [])
 
     async def send(self, message: Sequence[Mapping[str, Any]], files: Sequence[Path]) -> None:
         """Post a message with these files and what is attached."""
@@ -263,6 +279,7 @@ class ReplChat:
             self.page.note("older messages are not shown; /export writes all of them")
         self.narrator = self._narrator(snapshot.id)
         self.narrator.replay(items[-REPLAYED:])
+        self._draft = snapshot.draft
         if snapshot.draft:
             self.console.insert(snapshot.draft)
 

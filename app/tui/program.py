@@ -175,6 +175,7 @@ class Program(Stage):
             await self.save_draft()
         for chat in {self._chat, *self.chats.values()}:
             await chat.close()
+            chat.attached.clear()
             await chat.drop_if_empty()
         if self._private is not None:
             await self._private.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 from app.repl.face import ReplFace
@@ -63,3 +64,28 @@ async def test_an_event_that_cannot_be_told_ends_nothing() -> None:
     told = await chat("hi", "again", scripts=[["one"], ["two"]], watch=watch)
     assert "broken figures" in told.seen
     assert "two" in told.seen
+
+
+async def test_what_is_attached_stays_with_its_chat(tmp_path: Path) -> None:
+    faces: list[ReplFace] = []
+    opened: list[str] = []
+    (tmp_path / "note.txt").write_text("the words of a file")
+
+    def remember() -> None:
+        opened.append(str(faces[0].session_id))
+
+    async def go_back() -> None:
+        await wait_until(lambda: faces[0].narrator.settled)
+        await faces[0].open_session(opened.pop(0))
+
+    told = await chat(
+        *("one", remember, "/new", "two", remember),
+        *(f"/attach {tmp_path / 'note.txt'}", "!echo shell words", go_back, "three", go_back, "four"),
+        scripts=[["a"], ["b"], ["c"], ["d"]],
+        watch=faces.append,
+        workspace=str(tmp_path),
+    )
+    assert "There is no file" not in told.seen
+    third, fourth = (str(request.messages) for request in told.engine.requests[-2:])
+    assert "words" not in third
+    assert "the words of a file" in fourth and "shell words" in fourth
