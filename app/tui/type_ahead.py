@@ -27,33 +27,58 @@ class TypeAhead:
 
     def __init__(self, idle: Callable[[], bool]) -> None:
         self._idle = idle
-        self._task: asyncio.Task[None] | None = None
-        self._read: tuple[str | None, str] = (None, "")
+        self._conversation: asyncio.Task[None] | None = None
+        self._pause: asyncio.Task[None] | None = None
+        self._known: str | None = None
+        """The chat whose conversation is read."""
+        self._draft = ""
+        self._read = ""
+        """What of its draft is read."""
         self.passes = 0
         """How often something was read ahead."""
 
     def typed(self, chat: Chat, draft: str) -> None:
-        """The draft changed: what runs is given up, and after a pause its stable part is read."""
-        self.stop()
-        if chat.id is not None:
-            self._task = asyncio.create_task(self._after_pause(chat, chat.id, draft))
+        """The draft changed. Its stable part is read at a pause; the conversation before it at once, and
+        writing on does not disturb that."""
+        if chat.id is None:
+            return
+        self._draft = draft
+        if self._known != chat.id:
+            self.stop()
+            self._known, self._read = chat.id, ""
+            self._conversation = asyncio.create_task(self._read_conversation(chat, chat.id))
+        elif self._conversation is None or self._conversation.done():
+            self._stop_pause()
+            self._pause = asyncio.create_task(self._after_pause(chat, chat.id))
 
     def stop(self) -> None:
         """Something real begins."""
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
+        if self._conversation is not None and not self._conversation.done():
+            self._conversation.cancel()
+            self._known = None
+        self._stop_pause()
 
-    async def _after_pause(self, chat: Chat, session_id: str, draft: str) -> None:
+    def _stop_pause(self) -> None:
+        if self._pause is not None:
+            self._pause.cancel()
+            self._pause = None
+
+    async def _read_conversation(self, chat: Chat, session_id: str) -> None:
+        if self._idle():
+            await self._warm(chat, session_id, "")
+        await self._after_pause(chat, session_id)
+
+    async def _after_pause(self, chat: Chat, session_id: str) -> None:
         await asyncio.sleep(PAUSE_S)
-        stable = stable_part(draft)
-        known, read = self._read
-        grown = len(stable) - len(read) if stable.startswith(read) else len(stable) + LEAST_CHARS
-        if not self._idle() or (known == session_id and grown < LEAST_CHARS):
-            return
+        stable = stable_part(self._draft)
+        grown = len(stable) - len(self._read) if stable.startswith(self._read) else len(stable)
+        if grown >= LEAST_CHARS and self._idle():
+            await self._warm(chat, session_id, stable)
+
+    async def _warm(self, chat: Chat, session_id: str, stable: str) -> None:
         with contextlib.suppress(FiresideError):
             await chat.manager.warm(session_id, stable)
-            self._read = (session_id, stable)
+            self._read = stable
             self.passes += 1
 
 

@@ -16,13 +16,13 @@ def test_the_stable_part_is_all_but_the_last_word() -> None:
     assert stable_part("one\ntwo") == "one"
 
 
-async def test_a_pause_reads_the_draft_ahead_and_only_where_it_is_wished() -> None:
+async def test_the_conversation_is_read_at_once_and_the_draft_at_a_pause_where_that_is_wished() -> None:
     wish = Settings({"type_ahead": Value(True, "--set")})
     async with running([["ok"]], settings=wish) as run:
         await run.ask("hi")
         await run.type("a rather long beginning of a draf")
-        await run.until(lambda: run.engine.warmed)
-        assert run.engine.warmed[-1][-1]["content"] == "a rather long beginning of a"
+        await run.until(lambda: len(run.engine.warmed) > 1)
+        assert [turns[-1]["content"] for turns in run.engine.warmed] == ["ok", "a rather long beginning of a"]
         assert [item.type for item in await run.items()] == ["message", "message"]
     async with running([["ok"]]) as run:
         await run.ask("hi")
