@@ -1,6 +1,7 @@
 """What a demo has instead of a person's own things: a pinned clock, settings, chats and a folder.
 
-Nothing of the machine is read or written but a folder that goes when the demo ends.
+Chats, settings and files lie in a folder that goes when the demo ends; what its steps run as shell lines
+or approve as calls is run like a person's own.
 """
 
 from __future__ import annotations
