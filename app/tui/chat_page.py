@@ -70,6 +70,11 @@ class ChatPage:
         if not self._closed:
             self.transcript.changed(entry)
 
+    def flush(self) -> None:
+        """What waits for the next frame is in its entry now."""
+        if not self._closed:
+            self.transcript.flush()
+
     def fold_thought(self, entry: Entry) -> bool:
         """Fold a thought whose answer begins."""
         return False if self._closed else self.transcript.fold_thought(entry)

@@ -33,6 +33,7 @@ class Page(Protocol):
     def append_text(self, entry: Entry, delta: str) -> None: ...
     def finish(self, entry: Entry) -> None: ...
     def changed(self, entry: Entry) -> None: ...
+    def flush(self) -> None: ...
     def fold_thought(self, entry: Entry) -> bool: ...
 
 
@@ -222,6 +223,7 @@ class Reply:
                 self.page.add(entry)
             call = self.story.calls[item.call_id]
         else:
+            self.page.flush()  # what of its arguments waits for a frame is not output
             self.story.calls[item.call_id] = call
             self.story.items[item.id] = item
         call.id, call.name = item.id, item.name
@@ -235,6 +237,7 @@ class Reply:
         self.story.items[item.id] = item
         if call is None:
             return
+        self.page.flush()
         if item.output and not call.output:
             call.grow(item.output)
         began = self._running.pop(item.call_id, None)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from app.sessions.items import FunctionCallOutput
 from app.tui.reply import Reply
 from app.tui.story import Story
 from app.tui.transcript.entries import Progress
 from app.tui.transcript.entry import Entry
+from app.tui.transcript.tool_entry import ToolCall
 from backend.types import ToolCallPiece
 from tests.tui.program import running
 from tests.tui.test_approvals import Recorder, call
@@ -25,6 +27,20 @@ async def test_words_before_a_streamed_call_stand_there_once() -> None:
         kinds = run.kinds()
         assert kinds.index("answer") < kinds.index("tool") < len(kinds) - 1
         assert sum("Let me keep this." in row for row in run.screen()) == 1
+
+
+async def test_the_end_of_a_calls_arguments_is_no_output() -> None:
+    script = [
+        ToolCallPiece(index=0, name="keep", arguments_delta='{"text": '),
+        ToolCallPiece(index=0, name="keep", arguments_delta='"xyz"}'),
+        call(text="xyz"),
+    ]
+    async with running([script, ["done"]], tools=[Recorder()], approve="all") as run:
+        await run.send("do it")
+        await run.until(lambda: run.texts("answer") == ["done"] and not run.app.chat.busy)
+        made = next(entry for entry in run.entries if isinstance(entry, ToolCall))
+        stored = next(item for item in await run.items() if isinstance(item, FunctionCallOutput))
+        assert made.output == stored.output
 
 
 def test_a_rate_of_reading_is_told_once_it_is_known() -> None:
@@ -50,5 +66,6 @@ class QuietPage:
     def append_text(self, entry: Entry, delta: str) -> None: ...
     def finish(self, entry: Entry) -> None: ...
     def changed(self, entry: Entry) -> None: ...
+    def flush(self) -> None: ...
     def fold_thought(self, entry: Entry) -> bool:
         return False
