@@ -65,6 +65,17 @@ def test_piped_text_without_a_prompt_is_answered_once(tiny_llama: Path) -> None:
     assert b"Aborted" not in result.stderr
 
 
+@pytest.mark.parametrize("face", ["", "repl"])
+def test_a_piped_message_at_a_terminal_is_answered_and_that_is_all(tiny_llama: Path, face: str) -> None:
+    program = " ".join([*COMMAND, face, "-m", str(tiny_llama), *SHORT])
+    environ = {**os.environ, "TERM": "dumb"}
+    with pexpect.spawn("/bin/sh", ["-c", f"echo hello | {program}"], env=environ, timeout=50) as child:  # type: ignore[arg-type]
+        output = child.read()
+        child.wait()
+        assert child.exitstatus == 0, output
+    assert b"Aborted" not in output and b"Traceback" not in output
+
+
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8", "en_US.ISO-8859-1"])
 def test_undecodable_input_is_accepted_in_every_locale(tiny_llama: Path, locale: str) -> None:
     environ = {**os.environ, "LANG": locale, "LC_ALL": locale}
