@@ -110,6 +110,7 @@ def _start(given: Given, face: str) -> Start:
         tools=() if given.get("no_tools") else None if tools is None else tuple(tools),
         approve=settings.get("approve", "ask"),
         workspace=given.get("workspace"),
+        max_turns=given.get("max_turns"),
     )
 
 

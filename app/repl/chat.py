@@ -157,6 +157,8 @@ class ReplChat:
             values["system"] = system
         if (approve := _flag(settings, "approve")) is not None or is_new:
             values["approve"] = approve or self.start.approve
+        if self.start.max_turns is not None:
+            values["max_rounds"] = self.start.max_turns
         if self.console.piped:
             values["overflow"] = "error"
         # A chat that is open elsewhere is refused here, not when something was written for it.

@@ -36,6 +36,8 @@ class Start:
     """Names and patterns of tools; None offers all there are."""
     approve: str = "ask"
     workspace: str | None = None
+    max_turns: int | None = None
+    """Most rounds of calls and replies to one message; None leaves it to the chat."""
     notices: list[str] = field(default_factory=list[str])
     """What is told once the face is there."""
     make: Callable[[Start], SessionManager] | None = None
@@ -95,6 +97,8 @@ async def configure(manager: SessionManager, session_id: str, start: Start, *, i
         values["system"] = system
     if not is_new and (approve := flag("approve")) is not None:
         values["approve"] = approve
+    if start.max_turns is not None:
+        values["max_rounds"] = start.max_turns
     if values:
         await manager.configure(session_id, **values)
 

@@ -287,3 +287,13 @@ async def test_a_wider_rule_is_shown_before_it_is_saved(tmp_path: Path) -> None:
         await run.until(lambda: run.texts("answer") == ["one"])
         rules = await run.app.manager.rules(run.app.chat.id)
         assert "with any paths" in str(rules[0]["rule"]["text"])
+
+
+async def test_the_rounds_of_the_command_line_hold() -> None:
+    scripts = [[call(text=str(number))] for number in range(3)]
+    tool = Recorder()
+    async with running(scripts, tools=[tool], approve="all", start={"max_turns": 1}) as run:
+        await run.send("do it")
+        await run.until(lambda: any("number of rounds" in row for row in run.screen()))
+        await run.until(lambda: not run.app.chat.busy)
+        assert len(run.engine.requests) == 1

@@ -41,6 +41,12 @@ async def test_what_people_type_to_leave_leaves(line: str) -> None:
     assert told.engine.requests == []
 
 
+async def test_the_rounds_of_the_command_line_hold() -> None:
+    _, seen, engine = await run_tool("y", max_turns=1)
+    assert "its rounds were used up" in seen
+    assert len(engine.requests) == 1
+
+
 async def test_two_slashes_send_text_that_begins_with_one() -> None:
     told = await chat("//etc is a folder", scripts=[["Yes."]])
     assert last_user_text(told.engine) == "/etc is a folder"
