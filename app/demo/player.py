@@ -13,7 +13,7 @@ from typing import Protocol
 from app.demo.script import STATES, Demo, Scope, Step
 from app.exits import ExitCode, Failure
 
-PATIENCE_S = 100.0
+PATIENCE_S = 110.0
 """How long a step may wait for what it names."""
 POLL_S = 0.02
 CHARS_PER_S = 14.0
