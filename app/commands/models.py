@@ -258,7 +258,15 @@ def _written(value: Any) -> str:
 
 
 COMMANDS = (
-    Command("model", "/model [NAME]", "choose the model", _model, key="ctrl+l", complete=_complete_models),
+    Command(
+        "model",
+        "/model [NAME]",
+        "choose the model",
+        _model,
+        ("models",),
+        key="ctrl+l",
+        complete=_complete_models,
+    ),
     Command(
         "system",
         "/system [TEXT|edit|none]",

@@ -131,6 +131,8 @@ class FiresideApp(Rooms):
             return (("", "stopping"),)
         if self.chat.busy:
             return (("alt+up", "edits the queue"),) if self.waiting.messages else (("esc", "stops"),)
+        if self.shell_runs:
+            return (("esc", "stops"),)
         return (("tab", "to the choices"),) if self.chat.error and self.chat.error.choices else ()
 
     def _point_at_error(self) -> None:
@@ -258,7 +260,7 @@ class FiresideApp(Rooms):
             self.draft.focus()
         elif self.chat.busy:
             await self.chat.stop()
-        elif not self.give_up():
+        elif not self.stop_shell() and not self.give_up():
             self.seam.dismiss()
             self.draft.focus()
 
@@ -270,6 +272,8 @@ class FiresideApp(Rooms):
             self.screen.clear_selection()
         elif self.chat.busy:
             await self.chat.stop()
+        elif self.stop_shell():
+            return
         elif self.draft.text:
             self.draft.history_of_messages.add(self.draft.whole, keep=False)
             self.draft.put("")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -162,12 +163,21 @@ class Writing(Program):
         shown = ToolCall("!", line, state="running")
         chat = self.chat
         chat.add_entry(shown)
+        self.show_hints()
         try:
             result = await run_line(line, self.folder, lambda text: chat.page.append_text(shown, text))
+        except asyncio.CancelledError:
+            chat.page.flush()
+            shown.end("failed", "stopped", fold=False)
+            chat.page.changed(shown)
+            chat.attached.append(shell_block(line, f"{shown.output}\n[stopped]"))
+            raise
         except OSError as err:
             shown.end("failed", err.strerror or str(err))
             chat.page.changed(shown)
             return
+        finally:
+            self.call_later(self.show_hints)
         facts = lines_of(result.output) or "no output"
         if result.code:
             shown.end("failed", f"exit {result.code}, {facts}", fold=False)
@@ -176,6 +186,18 @@ class Writing(Program):
         chat.page.changed(shown)
         chat.attached.append(shell_block(line, result.output))
         self.say("its output goes with the next message")
+
+    @property
+    def shell_runs(self) -> bool:
+        """Whether a shell line of the person runs."""
+        return any(worker.group == "shell" and worker.is_running for worker in self.workers)
+
+    def stop_shell(self) -> bool:
+        """End the person's shell lines; what they printed goes with the next message. False for none."""
+        running = [worker for worker in self.workers if worker.group == "shell" and worker.is_running]
+        for worker in running:
+            worker.cancel()
+        return bool(running)
 
     # ---- editing ---------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from textual.events import Key, Paste
 
+from app.tui.transcript.tool_entry import ToolCall
 from app.tui.widgets.history import History
 from backend.scripted import Pause
 from tests.tui.program import Running, running
@@ -158,6 +159,21 @@ async def test_two_slashes_send_text_that_begins_with_one() -> None:
     async with running([["ok"]]) as run:
         await run.ask("//etc is a folder")
         assert run.texts("user") == ["/etc is a folder"]
+
+
+@pytest.mark.parametrize("key", ["escape", "ctrl+c"])
+async def test_a_shell_line_can_be_stopped(tmp_path: Path, key: str) -> None:
+    async with running([["seen"]], workspace=tmp_path) as run:
+        await run.send("!echo begun; exec sleep 1000")
+        await run.until(lambda: "esc stops" in run.seam)
+        await run.until(lambda: any(entry.output for entry in run.entries if isinstance(entry, ToolCall)))
+        await run.pilot.press(key)
+        await run.until(lambda: not run.app.shell_runs)
+        await run.until(lambda: any("stopped" in row for row in run.screen()))
+        assert "esc stops" not in run.seam
+        await run.ask("what is it?")
+        sent = str((await run.items())[0].content)
+        assert "begun" in sent and "[stopped]" in sent
 
 
 async def test_a_shell_line_goes_with_the_next_message(tmp_path: Path) -> None:
