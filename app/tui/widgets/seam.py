@@ -139,8 +139,8 @@ class Seam(Static):
         spans: list[Span] = []
         for key, word in hints:
             spans += [("  ", "")] if spans else []
-            spans += [(f"{self._glyphs.key(key)} ", "bold")] if key else []
-            spans.append((word, "$muted"))
+            spans += [(self._glyphs.key(key), "bold")] if key else []
+            spans.append((f" {word}" if key else word, "$muted"))
         return spans
 
     def _draw(self) -> None:
