@@ -10,7 +10,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
 from app.sessions.errors import FiresideError
-from app.sessions.items import FunctionCall, Item, Message, item_from_wire
+from app.sessions.items import ErrorItem, FunctionCall, Item, Message, item_from_wire
 from app.tui.chat_facts import Facts, choices_for
 from app.tui.chat_page import ChatPage
 from app.tui.reply import Reply
@@ -356,7 +356,9 @@ class Following:
         reply = self._reply
         if item.id in self.story.items:
             return
-        if reply is not None and not reply.ended:
+        if isinstance(item, ErrorItem):
+            self._failed(item)
+        elif reply is not None and not reply.ended:
             if item.response_id in (None, reply.response_id) or reply.response_id is None:
                 reply.take(item)
         else:
@@ -479,6 +481,14 @@ class Following:
         """Show something that is not part of the conversation."""
         self.story.entries.append(entry)
         self.page.add(entry)
+
+    def _failed(self, item: ErrorItem) -> None:
+        """Why a turn failed, as it is stored; it is told once, also where its status says so too."""
+        self.story.items[item.id] = item
+        if self._error is None:
+            self._fail(item.message, item.remediation or "", item.code)
+        if self._error is not None:
+            self._error.id = item.id
 
     def _fail(self, message: str, remedy: str = "", code: str = "") -> None:
         """The turn failed: what happened, what is safe, what can be done."""
