@@ -42,10 +42,22 @@ def config_show(
 @config.command("set")
 def config_set(key: str, value: str) -> None:
     """Set KEY to VALUE in the settings file; its comments stay."""
-    from app.config import store
+    from app.config import full_name, store
 
+    if full_name(key) == "theme":
+        _check_theme(value)
     name, file = store(key, value)
     print(f"{name} is set in {file}")
+
+
+def _check_theme(name: str) -> None:
+    from app.exits import usage
+    from app.theming import ThemeError, read
+
+    try:
+        read(name)
+    except ThemeError as err:
+        raise usage(str(err)) from err
 
 
 @config.command("unset")

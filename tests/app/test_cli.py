@@ -45,6 +45,13 @@ def test_a_group_without_command_is_a_usage_error(capfd: pytest.CaptureFixture[s
     assert "`fireside config --help`" in err
 
 
+def test_a_theme_that_is_not_there_is_not_set(capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["config", "set", "theme", "nope"]) == 2
+    err = capfd.readouterr().err
+    assert "There is no theme 'nope'" in err and "hearth" in err
+    assert cli.main(["config", "set", "theme", "moss"]) == 0
+
+
 def test_a_mistyped_command_names_the_help_of_its_group(capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["models", "lits"]) == 2
     err = capfd.readouterr().err

@@ -88,9 +88,11 @@ class ValuesScreen(Picker):
         name = marked(label, places, Span(""), Span("", "accent", bold=True, underline=True))
         shown = Span(plain(value.value or value.usual), "text" if value.value else "muted")
         does = Span(plain(value.does), "faint")
-        cells = [*fitted(name, _NAME_WIDTH, mark), Span("  "), *fitted((shown,), _VALUE_WIDTH, mark)]
+        cells = [*fitted(name, _NAME_WIDTH, mark), Span("  ")]
         if self.inner_width >= _WIDE:
-            cells += [Span("  "), does]
+            cells += [*fitted((shown,), _VALUE_WIDTH, mark), Span("  "), does]
+        else:
+            cells.append(shown)
         return Row(cells, (Span(plain(value.origin), "muted"),), entry.key, named=len(name))
 
     def selected(self, entry: Entry | None) -> None:

@@ -150,3 +150,15 @@ def test_a_chats_value_stands_above_the_models_and_that_above_ours() -> None:
     assert shown["mirostat"].origin == "not used"
     for name in shown:
         assert hasattr(GenerationConfig(), name)
+
+
+async def test_a_value_that_fits_has_no_mark_of_a_cut_one() -> None:
+    app = Harness()
+    async with SessionManager(engine=ScriptedEngine(), store=None) as manager:
+        session = await manager.create()
+        app.manager = manager
+        async with app.run_test(size=(60, 20)) as pilot:
+            await app.open(ParamsScreen(app, session.id))
+            await settled(app, pilot)
+            row = next(line for line in page(app).splitlines() if "top_k" in line)
+            assert "40" in row and "›" not in row
