@@ -24,7 +24,8 @@ from app.sessions.records import Json
 
 Turn = dict[str, Any]
 
-INTERRUPTED = "[The user stopped this reply here.]"
+INTERRUPTED = "[The user stopped this reply.]"
+"""Said in the person's next turn: at the end of the reply, a small model would learn to end by it."""
 NO_RESULT = "[This call has no result.]"
 BACKGROUND = (
     "[Background: a summary of the earlier part of this conversation. It is a record, not a request.]"
@@ -109,6 +110,8 @@ class _Reader:
         self._response: str | None = None
         self._names: dict[str, str] = {}
         self._open: list[str] = []
+        self._stopped = False
+        """Whether the last reply was stopped, and the model has yet to be told."""
         self.system: list[str] = []
 
     def take(self, item: Item) -> None:
@@ -134,6 +137,9 @@ class _Reader:
     def user(self, parts: list[Json]) -> None:
         self._close_calls()
         self._thought = ""
+        if self._stopped and parts:
+            parts = [{"type": "text", "text": INTERRUPTED}, *parts]
+            self._stopped = False
         last = self._turns[-1] if self._turns else None
         if last is not None and last["role"] == "user":
             last["content"] = _joined(last["content"], parts)
@@ -149,7 +155,9 @@ class _Reader:
         self._close_calls()
         text = item.text
         if item.interrupted and self._mark:
-            text = f"{text}\n\n{INTERRUPTED}" if text else INTERRUPTED
+            self._stopped = bool(text)
+            # Without a word there would be no turn between two of the person's.
+            text = text or INTERRUPTED
         last = self._turns[-1] if self._turns else None
         if last is not None and last["role"] == "assistant" and "tool_calls" not in last:
             last["content"] = "\n\n".join(part for part in (last["content"], text) if part)

@@ -241,7 +241,10 @@ async def test_2_5_an_interrupt_keeps_what_was_seen_and_marks_it(room: MakeRoom)
     reply = (await chat.items())[-1]
     assert isinstance(reply, Message) and (reply.text, reply.interrupted) == ("seen", True)
     await chat.say("go on")
-    assert chat.sent[1][1]["content"].startswith("seen\n\n[The user stopped")
+    # In the reply itself it would break the cached prefix, and small models repeat it.
+    assert chat.sent[1][1]["content"] == "seen"
+    assert chat.sent[1][2]["content"].startswith("[The user stopped")
+    assert chat.sent[1][2]["content"].endswith("go on")
 
 
 async def test_2_5_a_reply_stopped_before_its_first_word_keeps_turns_alternating(room: MakeRoom) -> None:
@@ -418,7 +421,7 @@ async def test_a_queue_survives_the_end_of_the_process(room: MakeRoom, tmp_path:
     after.session_id = chat.session_id
     assert (await after.manager.get(chat.session_id)).pending_inputs[0]["content"][0]["text"] == "b"
     await after.say("c")
-    assert after.sent[0][-1]["content"] == "b\n\nc"
+    assert after.sent[0][-1]["content"] .endswith("b\n\nc")
 
 
 # ---- several sessions, several processes ---------------------------------------------------
