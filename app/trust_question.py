@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import termios
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -33,8 +35,10 @@ def ask_about_trust(folder: Path | None = None) -> None:
         if found.state == "trusted" or (mark := _mark(folder, files)) in _declined():
             return
         what = "has changed since you trusted it" if found.state == "changed" else "brings this along"
-        sizes = ", ".join(f"{name} ({len(data):,} bytes)" for name, data in sorted(files.items()))
-        _say(f"The folder {os.path.realpath(folder)} {what}: {sizes}.")
+        sizes = ", ".join(
+            f"{_in_one_line(name)} ({len(data):,} bytes)" for name, data in sorted(files.items())
+        )
+        _say(f"The folder {_in_one_line(os.path.realpath(folder))} {what}: {sizes}.")
         _say("They can tell the model what to do, and tools among them run on this machine.")
         if _is_agreed(found.difference):
             book.grant(folder, files)
@@ -46,13 +50,27 @@ def ask_about_trust(folder: Path | None = None) -> None:
 
 
 def _is_agreed(difference: str) -> bool:
-    """Yes, no, or a look first."""
+    """Yes, no, or a look first; anything else is asked again, and the end of the input means no."""
     while True:
+        # What was typed ahead was meant for the chat, and must not trust anybody.
+        with contextlib.suppress(termios.error, OSError, ValueError):
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)
         _say("Trust it with these files? [y]es, [s]how them, [N]o ", end="")
-        answer = sys.stdin.readline().strip().lower()
-        if answer not in ("s", "show"):
-            return answer in ("y", "yes")
-        _say(difference)
+        line = sys.stdin.readline()
+        match line.strip().lower():
+            case "y" | "yes":
+                return True
+            case "s" | "show":
+                _say(difference)
+            case "" | "n" | "no":
+                return False
+            case _:
+                _say("Please answer y, s or n.")
+
+
+def _in_one_line(name: str) -> str:
+    """A file's name, which may hold line breaks to look like words of ours."""
+    return name.replace("\n", "\\n").replace("\t", "\\t")
 
 
 def _say(text: str, end: str = "\n") -> None:
