@@ -20,6 +20,7 @@ from app.config import Settings, Value
 from app.demo.engine import FIRST_TOKEN_S, DemoEngine
 from app.demo.script import Chat, Demo
 from app.sessions.events import (
+    FunctionCallArgumentsDeltaEvent,
     OutputItemDoneEvent,
     OutputTextDeltaEvent,
     ReasoningTextDeltaEvent,
@@ -86,7 +87,7 @@ class DemoManager(SessionManager):
 
     def _took(self, event: SessionEvent) -> float:
         match event:
-            case OutputTextDeltaEvent() | ReasoningTextDeltaEvent():
+            case OutputTextDeltaEvent() | ReasoningTextDeltaEvent() | FunctionCallArgumentsDeltaEvent():
                 return 1 / self._demo.tokens_per_second
             case ResponseCreatedEvent():
                 return FIRST_TOKEN_S

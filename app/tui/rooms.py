@@ -182,7 +182,3 @@ class Rooms(Reading):
             await self.manager.undelete(session_id)
             self.say("the chat is back")
         self.refresh_side()
-
-    def on_chats_pane_new_wished(self, event: ChatsPane.NewWished) -> None:
-        """A person wants an empty chat."""
-        self.action_new_chat()

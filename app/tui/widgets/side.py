@@ -147,9 +147,6 @@ class ChatsPane(Vertical, can_focus=True):
             self.session_id = session_id
             self.wish: Wish = wish
 
-    class NewWished(Message):
-        """A person wants an empty chat."""
-
     def __init__(self, *, clock: Callable[[], float] = now, motion: bool = True) -> None:
         super().__init__(id="chats")
         self._clock = clock

@@ -421,7 +421,7 @@ async def test_a_queue_survives_the_end_of_the_process(room: MakeRoom, tmp_path:
     after.session_id = chat.session_id
     assert (await after.manager.get(chat.session_id)).pending_inputs[0]["content"][0]["text"] == "b"
     await after.say("c")
-    assert after.sent[0][-1]["content"] .endswith("b\n\nc")
+    assert after.sent[0][-1]["content"].endswith("b\n\nc")
 
 
 # ---- several sessions, several processes ---------------------------------------------------
