@@ -17,12 +17,11 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.timer import Timer
-from textual.widgets import Static, TextArea
+from textual.widgets import Static
 
 from app.glyphs import Glyphs
-from app.terminal import sanitize
 from app.tui.grid import Grid, grid_of
-from app.tui.widgets.paste import normalized
+from app.tui.widgets.card_field import CardField
 from app.tui.widgets.question import (
     Question,
     Scope,
@@ -46,46 +45,6 @@ LEAST_BODY_ROWS = 2
 OTHER_ROWS = 15
 """Rows of a screen that the body leaves: those of the card itself, seam, composer, and a few above."""
 FIELD_ROWS = 6
-
-
-class CardField(TextArea):
-    """A text in the card: a reason, arguments, an answer. Enter is done, ctrl+j breaks the line."""
-
-    @dataclass
-    class Done(Message):
-        text: str
-
-    @dataclass
-    class Left(Message):
-        pass
-
-    def __init__(self) -> None:
-        super().__init__(soft_wrap=True, tab_behavior="focus", compact=True, highlight_cursor_line=False)
-        self.cursor_blink = False
-
-    async def _on_key(self, event: events.Key) -> None:
-        match event.key:
-            case "enter":
-                event.prevent_default()
-                event.stop()
-                self.post_message(self.Done(self.text))
-            case "escape":
-                event.prevent_default()
-                event.stop()
-                self.post_message(self.Left())
-            case "ctrl+j" | "alt+enter" | "shift+enter":
-                event.prevent_default()
-                event.stop()
-                self._replace_via_keyboard("\n", *self.selection)
-            case _:
-                pass
-
-    async def _on_paste(self, event: events.Paste) -> None:
-        event.prevent_default()
-        event.stop()
-        result = self._replace_via_keyboard(sanitize(normalized(event.text)), *self.selection)
-        if result is not None:
-            self.move_cursor(result.end_location)
 
 
 class ApprovalCard(Vertical, can_focus=True):
