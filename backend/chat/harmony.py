@@ -76,10 +76,10 @@ class HarmonyParser(ReplyParser):
         recipients = _RECIPIENT.findall(head)
         channels = _CHANNEL.findall(head)
         channel = channels[-1] if channels else "final"
-        named = [each.removeprefix(_FUNCTIONS) for each in recipients if each.startswith(_FUNCTIONS)]
-        offered = next((name for name in named if name in self.sink.schemas), None)
-        if offered is not None:
-            yield from self._call(offered)
+        named = [each.removeprefix(_FUNCTIONS) for each in recipients if each not in _ANYBODY]
+        name = next((name for name in named if name in self.sink.schemas), named[-1] if named else None)
+        if name is not None and self.sink.schemas:  # Told of a tool that is not there, the model can mend it.
+            yield from self._call(name)
         elif recipients and recipients[-1] not in _ANYBODY:
             yield from self._body(lambda _text: None)
         elif channel == "analysis":
@@ -93,8 +93,9 @@ class HarmonyParser(ReplyParser):
 
     def _call(self, name: str) -> Generator[None, None, None]:
         call = OpenCall(self.sink, name)
+        before = len(self.sink.pieces)
         call.tell()
-        self._tell_calls(len(self.sink.pieces) - 1)
+        self._tell_calls(before)
 
         def write(text: str) -> None:
             told = len(self.sink.pieces)

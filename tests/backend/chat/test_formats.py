@@ -7,6 +7,7 @@ import json
 import pytest
 
 from backend.chat import ChatTemplate
+from backend.types import ToolCallPiece
 from tests.backend.chat import published, toys
 from tests.backend.chat.toys import (
     HERMES,
@@ -333,6 +334,25 @@ def test_harmony_reads_any_tool_name(name: str) -> None:
     text = head + '{"q": "ferns"}<|call|>'
     message = template.parse(text, prompt=template.render(toys.USER, tools=tools), tools=tools)
     assert calls_of(message) == [(name, {"q": "ferns"})]
+
+
+@pytest.mark.skipif(not published.names(), reason=published.MISSING)
+@pytest.mark.parametrize(
+    ("recipient", "error"),
+    [("functions.nope", "no tool named 'nope'"), ("python", "no tool named 'python'"), ("a", None)],
+)
+def test_a_harmony_call_is_never_dropped_in_silence(recipient: str, error: str | None) -> None:
+    template, tools = published.template("openai-gpt-oss-120b"), anything("a", "b")
+    first = '<|channel|>commentary to=functions.b <|constrain|>json<|message|>{"x": 1}<|call|>'
+    text = f"{first}<|start|>assistant<|channel|>commentary to={recipient} json<|message|>{{}}<|call|>"
+    for parts in toys.everywhere(text):
+        parser = template.parser(prompt=template.render(toys.USER, tools=tools), tools=tools)
+        pieces = [piece for part in parts for piece in parser.feed(part)]
+        message = parser.finish()
+        assert [call.name for call in message.tool_calls] == ["b", recipient.removeprefix("functions.")]
+        assert (error or "None") in str(message.tool_calls[1].error)
+        told = [piece for piece in [*pieces, *message.pieces] if isinstance(piece, ToolCallPiece)]
+        assert "".join(piece.arguments_delta for piece in told if piece.index == 0) == '{"x": 1}'
 
 
 def test_values_of_tagged_calls_follow_the_schema() -> None:
