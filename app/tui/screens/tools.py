@@ -7,6 +7,7 @@ from typing import Any
 
 from textual import work
 
+from app.model_fetch import source_of
 from app.sessions.errors import FiresideError
 from app.sessions.manager import SessionManager
 from app.tui.shell import Shell
@@ -19,14 +20,33 @@ MODES: Mapping[str, str] = {
     "all": "every call runs without asking",
     "plan": "only tools that read are offered, and the model is told so",
 }
-_MODE, _TOOL, _RULE = "mode ", "tool ", "rule "
+_MODE, _TOOL, _RULE, _TEACH = "mode ", "tool ", "rule ", "teach"
+# A template that shows no way of writing calls: the load can give it one, held to a grammar.
+_GENERIC = {"tool_call_format": "generic"}
 
 
 def tool_entries(
-    mode: str, tools: Sequence[Mapping[str, Any]], rules: Sequence[Mapping[str, Any]], done: str
+    mode: str,
+    tools: Sequence[Mapping[str, Any]],
+    rules: Sequence[Mapping[str, Any]],
+    done: str,
+    *,
+    calls: bool = True,
 ) -> list[Entry]:
-    """Approval modes, tools and rules as entries; `done` is the sign of what holds."""
+    """Approval modes, tools and rules as entries; `done` is the sign of what holds.
+
+    `calls` is False where the loaded model has no way of writing calls: nothing is offered to it then.
+    """
     found = [
+        Entry(
+            _TEACH,
+            "let it call",
+            "loads it again, with a grammar for calls",
+            (),
+            "this model cannot call tools",
+        )
+    ][: not calls]
+    found += [
         Entry(
             f"{_MODE}{name}",
             name,
@@ -37,8 +57,12 @@ def tool_entries(
         for name, does in MODES.items()
     ]
     for tool in tools:
-        offered = bool(tool.get("offered"))
-        fact: Line = (Span(f"{done} offered", "success") if offered else Span("hidden", "muted"),)
+        offered = bool(tool.get("offered")) and calls
+        fact: Line = (
+            Span(f"{done} offered", "success")
+            if offered
+            else Span("hidden" if calls else "not offered", "muted"),
+        )
         first = plain(str(tool.get("description") or "").partition("\n")[0])
         name = plain(str(tool["name"]))
         found.append(Entry(f"{_TOOL}{tool['name']}", name, first, fact, "tools"))
@@ -83,7 +107,9 @@ class ToolsPicker(Picker):
         manager, session_id = self._manager, self._session_id
         mode = str((await manager.settings(session_id))["approve"]["value"])
         self._tools = await manager.tools(session_id)
-        self.give(tool_entries(mode, self._tools, await manager.rules(session_id), self.ink.glyphs.done))
+        card, rules = manager.desk.card, await manager.rules(session_id)
+        calls = card is None or card.supports_tools
+        self.give(tool_entries(mode, self._tools, rules, self.ink.glyphs.done, calls=calls))
 
     def choose(self) -> None:
         if (key := self.list.selected) is not None:
@@ -100,6 +126,10 @@ class ToolsPicker(Picker):
 
     async def _apply(self, key: str) -> Span:
         manager, session_id = self._manager, self._session_id
+        if key == _TEACH:
+            if await self.shell.load_model(source_of(self.shell.settings), _GENERIC):
+                return Span("its calls are held to a grammar now", "success")
+            return Span("it could not be loaded", "error")
         if key.startswith(_MODE):
             mode = key.removeprefix(_MODE)
             await manager.configure(session_id, approve=mode)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -302,7 +303,8 @@ def test_the_page_of_keys_fits_every_width(width: int) -> None:
 class FakeManager:
     """Holds modes, tools and rules as a manager would."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, calls: bool = True) -> None:
+        self.desk = SimpleNamespace(card=SimpleNamespace(supports_tools=calls))
         self.mode = "ask"
         self.offered = ["read_file", "edit_file"]
         self.saved = [
@@ -361,6 +363,23 @@ async def test_enter_sets_a_mode_hides_a_tool_and_takes_a_rule_back_in_two_press
         await pilot.press("enter")
         await settled(app, pilot)
         assert [rule["id"] for rule in manager.saved] == ["r1"]
+
+
+async def test_a_model_that_cannot_write_calls_is_said_so_and_can_be_taught() -> None:
+    manager = FakeManager(calls=False)
+    app = Harness(manager=manager)
+    async with app.run_test(size=(110, 40)) as pilot:
+        await app.open(ToolsPicker(app, "s"))
+        await settled(app, pilot)
+        shown = page(app)
+        assert "this model cannot call tools" in shown
+        assert "not offered" in shown and f"{app.glyphs.done} offered" not in shown
+        manager.desk.card.supports_tools = True
+        await pilot.press("enter")
+        await settled(app, pilot)
+        assert app.asked == [("load_model", None, {"tool_call_format": "generic"})]
+        shown = page(app)
+        assert "this model cannot call tools" not in shown and f"{app.glyphs.done} offered" in shown
 
 
 def test_only_the_mode_that_holds_is_marked() -> None:
