@@ -72,10 +72,9 @@ async def _rename(face: Face, rest: str) -> None:
 
 
 async def _search(face: Face, rest: str) -> None:
-    if not rest:
-        if await face.screen("search"):
-            return
-        rest = await face.ask("Search for") or ""
+    if await face.screen("search", rest):
+        return
+    rest = rest or await face.ask("Search for") or ""
     if not rest.strip():
         return
     hits = await face.manager.search(rest)

@@ -109,8 +109,11 @@ class Face(Protocol):
         """The clipboard's text; None where it cannot be read, which the face has told."""
         ...
 
-    async def screen(self, name: Screen) -> bool:
-        """Open the face's own screen for a purpose; False where it has none, and a command answers."""
+    async def screen(self, name: Screen, query: str = "") -> bool:
+        """Open the face's own screen for a purpose; False where it has none, and a command answers.
+
+        `query` is what its filter begins with.
+        """
         ...
 
     async def load_model(self, source: str | None, options: Mapping[str, Any]) -> None:

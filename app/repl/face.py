@@ -199,7 +199,7 @@ class ReplFace:
             self.page.news(str(err), error=True)
             return None
 
-    async def screen(self, name: Screen) -> bool:
+    async def screen(self, name: Screen, query: str = "") -> bool:
         return False
 
     async def load_model(self, source: str | None, options: Mapping[str, Any]) -> None:

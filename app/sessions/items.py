@@ -18,7 +18,7 @@ MAX_BLOCKS = 256
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """What all items have. `model` is the name of the agent that made the item."""
+    """What all items have. `model` is the name of the agent that made the item, `llm_model` the GGUF's."""
 
     type: ClassVar[str] = ""
     prefix: ClassVar[str] = "item"
@@ -27,6 +27,7 @@ class Item:
     status: str = "completed"
     created_at: int = field(default_factory=now)
     model: str | None = None
+    llm_model: str | None = None
 
     def __post_init__(self) -> None:
         if not self.id:

@@ -57,7 +57,7 @@ class Reply:
 
 async def write_reply(turn: Turn, engine: ChatEngine, request: Request) -> Reply:
     """Let the model answer `request`. What it wrote is stored even if it fails or is stopped."""
-    draft = _Draft(turn)
+    draft = _Draft(turn, engine.card.model_id)
     turn.request_id = request.id
     saving = asyncio.create_task(draft.save_now_and_then())
     try:
@@ -89,6 +89,7 @@ async def _end(task: asyncio.Task[None]) -> None:
 @dataclass
 class _Draft:
     turn: Turn
+    llm_model: str
     message_id: str = field(default_factory=lambda: new_id("msg"))
     text: list[str] = field(default_factory=list[str])
     thought: list[str] = field(default_factory=list[str])
@@ -202,7 +203,11 @@ class _Draft:
         turn = self.turn
         items: list[Item] = []
         name = turn.settings.agent.name
-        common: dict[str, Any] = {"response_id": turn.response_id, "model": name}
+        common: dict[str, Any] = {
+            "response_id": turn.response_id,
+            "model": name,
+            "llm_model": self.llm_model,
+        }
         text, thought = "".join(self.text), "".join(self.thought)
         if not text and not thought and not self.calls and self.outcome is not None and not interrupted:
             text, thought = self.outcome.text, self.outcome.reasoning

@@ -180,6 +180,7 @@ def hit(session_id: str, title: str | None, archived: int, data: str, *, query: 
         "item_id": item.id,
         "type": item.type,
         "role": item.role if isinstance(item, Message) else None,
+        "llm_model": item.llm_model,
         "created_at": item.created_at,
         "preview": preview(item.searchable, query),
     }

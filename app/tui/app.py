@@ -333,11 +333,11 @@ class FiresideApp(Rooms):
         await self.ready()
         await commands.run(self.face, command)
 
-    async def show_screen(self, name: str) -> bool:
+    async def show_screen(self, name: str, query: str = "") -> bool:
         """Open the screen for a purpose; False where there is none, and the command answers by itself."""
         from app.tui.doors import open_screen
 
-        return await open_screen(self, name)
+        return await open_screen(self, name, query)
 
     # ---- modes and looks -------------------------------------------------------------------
 

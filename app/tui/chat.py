@@ -9,14 +9,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.sessions.errors import FiresideError
-from app.sessions.items import Item
+from app.sessions.items import FunctionCallOutput, Item
 from app.tui.following import UNKNOWN, Following
 from app.tui.story import Story, target_of
 from app.tui.transcript.entry import Entry
 from app.tui.widgets.question import Question
 from app.tui.widgets.status import short_count
 
-OLDER_ITEMS = 200
+OLDER_ITEMS, MANY_ITEMS = 200, 2000
+"""Items of a page that is loaded, and of one on the way to an item."""
 
 
 class Chat(Following):
@@ -75,13 +76,28 @@ class Chat(Following):
             self._follow.cancel()
             await asyncio.wait([self._follow])
 
-    async def load_older(self) -> int:
+    async def bring(self, item_id: str) -> None:
+        """Load what is above until an item is there; one of another branch makes that the active one.
+
+        FiresideError where it is gone, or where the branch cannot be changed now.
+        """
+        await self._load_up_to(item_id)
+        if item_id not in self.story.items:
+            await self.manager.select(item_id)
+            await self._branched()
+            await self._load_up_to(item_id)
+
+    async def _load_up_to(self, item_id: str) -> None:
+        while self.has_older and item_id not in self.story.items:
+            await self.load_older(MANY_ITEMS)
+
+    async def load_older(self, limit: int = OLDER_ITEMS) -> int:
         """Put a page of older items above; how many entries came."""
         if not self.has_older or self._id is None:
             return 0
         known = next(iter(self.story.items), None)
-        items = await self.manager.list_items(self._id, limit=OLDER_ITEMS, after=known, order="desc")
-        self.has_older = len(items) == OLDER_ITEMS
+        items = await self.manager.list_items(self._id, limit=limit, after=known, order="desc")
+        self.has_older = len(items) == limit
         older = Story(self.story.name)
         older.tell(reversed(items))
         self.story.entries[:0] = older.entries
@@ -156,10 +172,12 @@ class Chat(Following):
         return self.page.transcript.find(query)
 
     def reveal(self, item_id: str, query: str = "") -> None:
-        entry = next((one for one in self.story.entries if one.id == item_id), None)
+        item = self.story.items.get(item_id)
+        call = self.story.calls.get(item.call_id) if isinstance(item, FunctionCallOutput) else None
+        entry = call or next((one for one in self.story.entries if one.id == item_id), None)
         if entry is None:
             return
-        if not query or not self.page.transcript.find(query, near=entry):
+        if not query or not self.page.transcript.find(query, near=entry, words=True):
             self.page.transcript.jump_to(entry)
 
     async def keep_draft(self, text: str) -> None:

@@ -12,13 +12,16 @@ if TYPE_CHECKING:
     from app.tui.app import FiresideApp
 
 
-async def open_screen(app: FiresideApp, name: str) -> bool:
-    """Open a screen and do what was chosen; False where the face has none of that name."""
+async def open_screen(app: FiresideApp, name: str, query: str = "") -> bool:
+    """Open a screen and do what was chosen; False where the face has none of that name.
+
+    `query` is what the search begins with.
+    """
     match name:
         case "chats":
             await _chats(app)
         case "search":
-            await _search(app)
+            await _search(app, query)
         case "model":
             await _model(app)
         case "params":
@@ -56,10 +59,10 @@ async def _chats(app: FiresideApp) -> None:
         await app.open_chat(chosen)
 
 
-async def _search(app: FiresideApp) -> None:
+async def _search(app: FiresideApp, query: str) -> None:
     from app.tui.screens.search import SearchScreen
 
-    found = await app.push_screen_wait(SearchScreen(app))
+    found = await app.push_screen_wait(SearchScreen(app, query=query))
     if found is not None:
         await app.open_chat(found.session_id, item_id=found.item_id, query=found.query)
 

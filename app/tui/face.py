@@ -84,8 +84,8 @@ class TuiFace:
     async def clipboard(self) -> str | None:
         return await self._app.read_clipboard()
 
-    async def screen(self, name: Screen) -> bool:
-        return await self._app.show_screen(name)
+    async def screen(self, name: Screen, query: str = "") -> bool:
+        return await self._app.show_screen(name, query)
 
     async def load_model(self, source: str | None, options: Mapping[str, Any]) -> None:
         await self._app.load_model(source, options)

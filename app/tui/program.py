@@ -200,8 +200,7 @@ class Program(Stage):
         await self.ready()
         chat = await self._open(session_id)
         if item_id is not None:
-            while chat.has_older and item_id not in chat.story.items:
-                await chat.load_older()
+            await chat.bring(item_id)
             chat.reveal(item_id, query)
 
     async def _open(self, session_id: str, *, carry: bool = False) -> Chat:

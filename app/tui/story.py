@@ -25,6 +25,7 @@ from app.sessions.items import (
     SlashCommand,
     TerminalCommand,
 )
+from app.tui.model_state import short_name
 from app.tui.transcript.entries import Answer, ErrorEntry, NameRow, Note, PictureRow, Thought, UserTurn
 from app.tui.transcript.entry import Entry
 from app.tui.transcript.tool_entry import State, ToolCall
@@ -82,7 +83,7 @@ class Story:
         """The name row of the item's response, once."""
         if item.response_id is None or item.response_id in self.names:
             return []
-        row = NameRow(self.name)
+        row = NameRow(short_name(item.llm_model) if item.llm_model else self.name)
         self.names[item.response_id] = row
         return [row]
 

@@ -11,7 +11,7 @@ from rich.style import Style
 from textual.app import ComposeResult
 from textual.color import Color
 from textual.containers import Vertical
-from textual.events import Resize
+from textual.events import Click, Resize
 from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import ModalScreen, Screen
 from textual.strip import Strip
@@ -143,6 +143,12 @@ class Dialog(ModalScreen[ResultT], Generic[ResultT]):
 
     def on_resize(self, event: Resize) -> None:
         self.fit()
+
+    def on_click(self, event: Click) -> None:
+        """A click beside the panel closes it, as esc does."""
+        if not self.query_one("#sheet").region.contains(event.screen_x, event.screen_y):
+            event.stop()
+            self.run_worker(self.run_action("close"))
 
     def fit(self) -> None:
         """Take the size that the screen and the content ask for."""

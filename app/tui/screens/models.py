@@ -11,12 +11,11 @@ from textual import work
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
-from textual.widgets import Input
 
 from app import model_catalog
 from app.model_catalog import LoadPlan
 from app.tui.model_state import short_name
-from app.tui.screens.dialog import Dialog, Hint, spread
+from app.tui.screens.dialog import Hint, spread
 from app.tui.screens.model_plans import CACHES, Catalog, ModelPlans
 from app.tui.screens.waterfall import (
     fit,
@@ -26,6 +25,7 @@ from app.tui.screens.waterfall import (
     verdict_rows,
     waterfall,
 )
+from app.tui.screens.zones import ChoiceRows, Zones
 from app.tui.shell import Shell
 from app.tui.widgets.cells import Line, Span, columns, cut_left, fitted, from_home, marked, plain, wrapped
 from app.tui.widgets.filter import Filter
@@ -81,21 +81,13 @@ class ModelChoice:
     """What was looked for, where a download is wanted."""
 
 
-class ModelPicker(Dialog[ModelChoice | None]):
+class ModelPicker(Zones[ModelChoice | None]):
     """Choose a model, its context and its cache. Gives back a ModelChoice, or None."""
 
     WIDTH = 120
     BINDINGS: ClassVar[Any] = [
-        Binding("up,ctrl+p", "move(-1)", show=False, priority=True),
-        Binding("down,ctrl+n", "move(1)", show=False, priority=True),
-        Binding("pageup", "page(-1)", show=False, priority=True),
-        Binding("pagedown", "page(1)", show=False, priority=True),
-        Binding("tab,shift+tab", "zone", show=False, priority=True),
         Binding("ctrl+d", "download", show=False, priority=True),
         Binding("d", "download", show=False),
-        Binding("left", "turn(-1)", show=False),
-        Binding("right", "turn(1)", show=False),
-        Binding("enter", "choose", show=False),
     ]
 
     def __init__(
@@ -108,7 +100,14 @@ class ModelPicker(Dialog[ModelChoice | None]):
         catalog: Catalog = model_catalog,
         query: str = "",
     ) -> None:
-        super().__init__(shell, "models", _FILTER_HINTS)
+        super().__init__(
+            shell,
+            "models",
+            _FILTER_HINTS,
+            _CHOICE_HINTS,
+            filter=Filter("type to filter", query),
+            choices=ChoiceRows(id="plan"),
+        )
         self._models = {str(model.path): model for model in models}
         self._servers = {f"server {url}": (name, url) for name, url in servers}
         self._card = card
@@ -116,17 +115,13 @@ class ModelPicker(Dialog[ModelChoice | None]):
         self._chosen_context: int | None = None
         self._chosen_cache: str | None = None
         self._choice = 0
-        self._in_choices = False
-        self.filter = Filter("type to filter", query)
         self._columns = Lines(id="columns")
-        self.list = RowList(id="list")
         self._facts = Lines(id="facts")
         self._divider = Lines(id="divider")
-        self._plan = ChoicePane(id="plan")
 
     def body(self) -> Iterable[Widget]:
         left = Vertical(self.filter, self._columns, self.list, self._facts, id="left")
-        both = Horizontal(left, self._divider, self._plan, id="both")
+        both = Horizontal(left, self._divider, self.choices, id="both")
         yield spread(both, hanging=True, bottom=1)
 
     def on_mount(self) -> None:
@@ -164,9 +159,9 @@ class ModelPicker(Dialog[ModelChoice | None]):
         self.list.styles.width = self._left_width + 3
         self._divider.display = self.wide
         self._divider.styles.width = 1
-        self._plan.styles.width = PLAN_WIDTH + 2 if self.wide else self.inner_width
-        self._plan.styles.margin = 0 if self.wide else (0 if self._low else 1, 0, 0, 1)
-        self._plan.styles.height = "1fr" if self.wide else "auto"
+        self.choices.styles.width = PLAN_WIDTH + 2 if self.wide else self.inner_width
+        self.choices.styles.margin = 0 if self.wide else (0 if self._low else 1, 0, 0, 1)
+        self.choices.styles.height = "1fr" if self.wide else "auto"
         self._divider.show([Row((Span(self.ink.glyphs.aside, "faint"),), indent=0)] * self.sheet_rows)
         self._fill()
 
@@ -274,10 +269,10 @@ class ModelPicker(Dialog[ModelChoice | None]):
         model = self._models.get(key or "")
         if key is None or model is None:
             self._facts.show([])
-            self._plan.show([])
+            self.choices.show([])
             return
         self._facts.show(self._fact_rows(model))
-        self._plan.show(self._plan_rows(model))
+        self.choices.show(self._plan_rows(model))
 
     def _fact_rows(self, model: Listed) -> list[Row]:
         if not self.wide:
@@ -305,7 +300,7 @@ class ModelPicker(Dialog[ModelChoice | None]):
         words = verdict_rows(found, larger, PLAN_WIDTH, glyphs)
         choices = self._choice_rows(model, found, plans)
         if not self.wide:
-            return [words[0]] if self._low and not self._in_choices else [*choices, words[0]]
+            return [words[0]] if self._low and not self.in_choices else [*choices, words[0]]
         rows = [*waterfall(found, PLAN_WIDTH, glyphs), BLANK, *choices, BLANK, *words]
         if len(rows) > self.sheet_rows - 4:
             rows = [row for row in rows if row != BLANK]
@@ -324,7 +319,7 @@ class ModelPicker(Dialog[ModelChoice | None]):
 
     def _choice_row(self, number: int, name: str, choices: Sequence[tuple[str, bool, bool]]) -> Row:
         """One thing to choose: its values as (text, chosen, too much)."""
-        active = self._in_choices and self._choice == number
+        active = self.in_choices and self._choice == number
         prompt = Span(f"{self.ink.glyphs.prompt} " if active else "  ", "primary", bold=self.ink.plain)
         spans = [prompt, Span(f"{name:<10}", "text" if active else "muted", bold=active)]
         for text, chosen, too_much in choices:
@@ -355,13 +350,8 @@ class ModelPicker(Dialog[ModelChoice | None]):
 
     # ---- keys ------------------------------------------------------------------------------
 
-    def on_input_changed(self, event: Input.Changed) -> None:
-        event.stop()
+    def typed(self) -> None:
         self._fill(best=True)
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        event.stop()
-        self.action_choose()
 
     def on_row_list_selected(self, event: RowList.Selected) -> None:
         event.stop()
@@ -370,35 +360,22 @@ class ModelPicker(Dialog[ModelChoice | None]):
         if event.key in self._models and self._models[event.key].problem is None:
             self._look_closer(event.key)
 
-    def on_row_list_chosen(self, event: RowList.Chosen) -> None:
-        event.stop()
-        self.action_choose()
+    def has_choices(self) -> bool:
+        model = self._models.get(self.list.selected or "")
+        return model is not None and bool(self._plans.contexts(model.path))
 
-    def action_move(self, step: int) -> None:
-        if not self._in_choices:
-            self.list.move(step)
-            return
+    def show_choices(self) -> None:
+        self._show_selected()
+
+    def move_choice(self, step: int) -> None:
         self._choice = (self._choice + step) % 2
         self._show_selected()
 
-    def action_page(self, direction: int) -> None:
-        self.list.page(direction)
-
-    def action_zone(self) -> None:
-        """Go between the filter and the choices of the memory plan."""
-        model = self._models.get(self.list.selected or "")
-        if not self._in_choices and (model is None or not self._plans.contexts(model.path)):
-            return
-        self._in_choices = not self._in_choices
-        self.hint(_CHOICE_HINTS if self._in_choices else _FILTER_HINTS)
-        (self._plan if self._in_choices else self.filter.input).focus()
-        self._show_selected()
-
-    def action_turn(self, step: int) -> None:
+    def turn_choice(self, step: int) -> None:
         """Take the next context or cache."""
         model = self._models.get(self.list.selected or "")
         found = self._chosen_plan(model) if model else None
-        if not self._in_choices or model is None or found is None:
+        if model is None or found is None:
             return
         if self._choice == 0:
             contexts = self._plans.contexts(model.path)
@@ -412,7 +389,7 @@ class ModelPicker(Dialog[ModelChoice | None]):
     def action_download(self) -> None:
         self.dismiss(ModelChoice("", {}, self.filter.value))
 
-    def action_choose(self) -> None:
+    def choose(self) -> None:
         """Load what is selected, unless it cannot be loaded."""
         key = self.list.selected
         if key is None:
@@ -431,10 +408,6 @@ class ModelPicker(Dialog[ModelChoice | None]):
         if self._chosen_cache is not None:
             options["kv_cache_type"] = self._chosen_cache
         self.dismiss(ModelChoice(key, options))
-
-
-class ChoicePane(Lines, can_focus=True):
-    """The memory plan. It holds the focus while a context or a cache is chosen."""
 
 
 def _label(name: str, match: Match) -> list[Span]:

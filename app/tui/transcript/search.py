@@ -10,6 +10,7 @@ from typing import NamedTuple
 from app.tui.transcript.entry import Entry
 from app.tui.transcript.painter import Mark
 
+_WORD = re.compile(r"[^\W_]+")
 MOST_HITS = 10_000
 """Of more than these the latest are found."""
 
@@ -26,15 +27,19 @@ class Hit(NamedTuple):
 class Search:
     """What was found, and where the person stands in it. Letters match whatever their case."""
 
-    def __init__(self, query: str, entries: Sequence[Entry]) -> None:
-        """Look through `entries`; an empty query finds nothing, and so does what comes later."""
+    def __init__(self, query: str, entries: Sequence[Entry], *, words: bool = False) -> None:
+        """Look through `entries`; an empty query finds nothing, and so does what comes later.
+
+        With `words` each word of the query counts, and those side by side as one.
+        """
         self.query = query
         self.hits: list[Hit] = []
         self.at = -1
         """Index of the hit that is looked at; -1 for none."""
         self._of: dict[tuple[Entry, int], list[Hit]] = {}
         if query:
-            self._look(re.compile(re.escape(query), re.IGNORECASE), entries)
+            pattern = of_words(query) if words else re.escape(query)
+            self._look(re.compile(pattern, re.IGNORECASE), entries)
 
     def _look(self, pattern: re.Pattern[str], entries: Sequence[Entry]) -> None:
         for entry in reversed(entries):
@@ -73,3 +78,17 @@ class Search:
                 break
             marks.append(Mark(hit.start, hit.end, "here" if hit is here else "hit"))
         return marks
+
+    def best_in(self, entry: Entry) -> int | None:
+        """The index of an entry's hit that has most of the query together; None where it has none."""
+        found = [at for at, hit in enumerate(self.hits) if hit.entry is entry]
+        return max(found, key=lambda at: self.hits[at].end - self.hits[at].start, default=None)
+
+
+def of_words(query: str) -> str:
+    """A pattern for the words of a query: as many as stand side by side, else each of them."""
+    words = [re.escape(word) for word in _WORD.findall(query)]
+    if not words:
+        return re.escape(query)
+    apart = sorted(set(words), key=len, reverse=True)
+    return "|".join([r"[\W_]{0,8}".join(words), *apart] if len(words) > 1 else words)

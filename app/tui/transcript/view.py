@@ -365,10 +365,13 @@ class Transcript(Frames, can_focus=True):
 
     # ---- finding -----------------------------------------------------------------------------------
 
-    def find(self, query: str, *, near: Entry | None = None) -> int:
-        """Mark what holds `query`, letters of either case, and go to the nearest hit; how many there are."""
+    def find(self, query: str, *, near: Entry | None = None, words: bool = False) -> int:
+        """Mark what holds `query`, letters of either case, and go to the nearest hit; how many there are.
+
+        With `words` what holds any word of it.
+        """
         self.flush()
-        self._search = Search(query, self.entries)
+        self._search = Search(query, self.entries, words=words)
         self.refresh()
         hits = self._search.hits
         if not hits:
@@ -377,7 +380,11 @@ class Transcript(Frames, can_focus=True):
         above = [at for at, hit in enumerate(hits) if self.page.index(hit.entry) <= limit]
         self._search.at = above[-1] if above else 0
         if near is not None:
-            self._search.at = next((at for at, hit in enumerate(hits) if hit.entry is near), self._search.at)
+            best = self._search.best_in(near)
+            if best is None:
+                self.jump_to(near)
+                return len(hits)
+            self._search.at = best
         self._show_hit(self._search.current)
         return len(hits)
 

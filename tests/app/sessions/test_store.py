@@ -168,6 +168,33 @@ async def test_search_takes_any_words_as_words(store: Store, query: str, found: 
     assert bool(await store.search(query)) is found
 
 
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("it raises IndexError here", "index error"),
+        ("it raises IndexError here", "error"),
+        ("it raises IndexError here", "indexer"),
+        ("which filename is it", "file na"),
+        ("which file name is it", "file name is"),
+        ("a timeout_s of 30", "timeout"),
+    ],
+)
+async def test_names_of_joined_words_are_found_by_their_parts(store: Store, text: str, query: str) -> None:
+    await add_session(store)
+    await store.apply("s1", Change(items=[user_message(text)]))
+    assert [hit["preview"] for hit in await store.search(query)] == [text]
+
+
+@pytest.mark.parametrize("query", ["needle hay", "hay needle", "needle"])
+async def test_a_preview_shows_the_place_where_the_words_stand_together(store: Store, query: str) -> None:
+    await add_session(store)
+    text = "hay " * 300 + "here is the needle\n\n  hay" + " straw" * 300
+    await store.apply("s1", Change(items=[user_message(text)]))
+    [hit] = await store.search(query)
+    assert "needle hay" in hit["preview"] and len(hit["preview"]) <= 152
+    assert hit["preview"].startswith("\u2026") and hit["preview"].endswith("\u2026")
+
+
 async def test_search_finds_thoughts_and_tool_output_but_no_hidden_notes(store: Store) -> None:
     await add_session(store)
     items = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from types import SimpleNamespace
@@ -10,18 +11,24 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from app.sessions.errors import FiresideError
 from app.sessions.manager import SessionManager
 from app.tui.screens.chats import ChatsPicker, entries_of
-from app.tui.screens.search import LIMIT, Found, SearchScreen, by_chat, counted, hit_of, places_of
+from app.tui.screens.hits import by_chat, counted, hit_of, places_of, shown_from
+from app.tui.screens.search import FILTERED_LIMIT, LIMIT, Found, SearchScreen
+from app.tui.widgets.rows import RowList
 from app.tui.widgets.side import ChatLine
 from backend.scripted import ScriptedEngine
 from tests.tui import snapshots
-from tests.tui.screens.harness import Harness, settled
+from tests.tui.screens.harness import Harness, settled, until
 
 NOW = datetime(2026, 11, 29, 14, 5).timestamp()
 D = 86400
+
+
+MODELS = {"b": "SmolLM2-360M-Instruct-Q8_0", "d": "Qwen3-4B-Q4_K_M.gguf", "f": "SmolLM2-360M-Instruct"}
 
 
 def hit(
@@ -33,6 +40,7 @@ def hit(
         "title": title,
         "type": kind,
         "role": role,
+        "llm_model": MODELS.get(item),
         "created_at": int(at),
         "preview": text,
         "archived": session == "4",
@@ -61,7 +69,7 @@ HITS = [
 
 def screen(app: Harness, query: str = "", hits: Sequence[dict[str, Any]] = HITS) -> SearchScreen:
     async def search(query: str, limit: int) -> Sequence[dict[str, Any]]:
-        assert limit == LIMIT
+        assert limit in (LIMIT, FILTERED_LIMIT)
         if query == "fails":
             raise FiresideError("The chats are locked.")
         return hits if query.startswith("index") else []
@@ -101,12 +109,65 @@ async def test_filters_are_reached_with_tab_and_narrow_what_is_shown() -> None:
         assert any("2 matches" not in line and "role you" in line for line in snapshots.text_of(app))
         text = "\n".join(snapshots.text_of(app))
         assert "Explain KV cache" in text and "Regex for dates" not in text
-        await pilot.press("right", "down", "down", "tab")
+        await pilot.press("right", "right", "down", "down", "tab")
         text = "\n".join(snapshots.text_of(app))
         assert "since a week" in text and "Explain KV cache" not in text
-        await pilot.press("tab", "up", "up", "left", "up", "right", "right", "down", "tab")
+        await pilot.press("tab", "up", "up", "right", "down", "right", "up", "tab")
         text = "\n".join(snapshots.text_of(app))
-        assert "role any" in text and "archived hidden" in text and "Explain KV cache" not in text
+        assert "role any" in text and "put away hidden" in text and "Explain KV cache" not in text
+        await pilot.press("tab", "right", "down", "tab")
+        await settled(app, pilot)
+        text = "\n".join(snapshots.text_of(app))
+        assert "model Qwen3 4B" in text and "1 match in 1 chat" in text
+
+
+async def test_filters_are_chosen_with_the_mouse_and_leave_no_older_hit_out() -> None:
+    asked: list[int] = []
+
+    async def search(query: str, limit: int) -> Sequence[dict[str, Any]]:
+        asked.append(limit)
+        return HITS
+
+    app = Harness()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await app.open(SearchScreen(app, query="index", search=search, clock=lambda: NOW))
+        await settled(app, pilot)
+        await pilot.click("#filters", offset=(3, 0))
+        await settled(app, pilot)
+        assert any("role you" in line for line in snapshots.text_of(app))
+        assert asked == [LIMIT, FILTERED_LIMIT]
+        await pilot.click(offset=(1, 1))
+        assert app.result is None
+
+
+async def test_one_search_runs_at_a_time_and_the_last_words_are_looked_for() -> None:
+    gate = asyncio.Event()
+    asked: list[str] = []
+
+    async def search(query: str, limit: int) -> Sequence[dict[str, Any]]:
+        asked.append(query)
+        await gate.wait()
+        return HITS
+
+    app = Harness()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await app.open(SearchScreen(app, search=search, clock=lambda: NOW))
+        await pilot.press(*"index")
+        await until(pilot, lambda: asked)
+        gate.set()
+        await until(pilot, lambda: app.screen.query_one(RowList).selected)
+        await settled(app, pilot)
+        assert asked[-1] == "index" and len(asked) <= 2
+
+
+@given(st.text(min_size=1, max_size=8), st.text(max_size=300), st.integers(12, 90))
+def test_what_was_found_is_in_view(word: str, before: str, room: int) -> None:
+    text = f"{before} {word}"
+    start = shown_from(text, word, room)
+    first = next(iter(places_of(word, text)), None)
+    if first is not None and cell_len(text[first[0] : first[1]]) < room // 2:
+        assert start <= first[0]
+        assert cell_len(text[start : first[1]]) <= room
 
 
 async def test_no_words_no_match_and_a_failure_are_told() -> None:
@@ -151,8 +212,8 @@ def test_places_are_sorted_apart_and_inside(query: str, text: str) -> None:
 
 def test_counts_in_words() -> None:
     hits = [hit_of(one) for one in HITS]
-    assert counted(hits, 0.0031) == "7 matches in 4 chats, 3 ms"
-    assert counted(hits[:1], 0) == "1 match in 1 chat, 1 ms"
+    assert counted(hits, 0.0031, LIMIT) == "7 matches in 4 chats, 3 ms"
+    assert counted(hits[:1], 0, LIMIT) == "1 match in 1 chat, 1 ms"
     assert counted(hits, 0.01, limit=7) == "over 7 matches in 4 chats, 10 ms"
     assert [len(group) for group in by_chat(hits).values()] == [3, 2, 1, 1]
 
