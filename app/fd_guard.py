@@ -1,7 +1,7 @@
 """Keeps native output off the screen: while the full-screen face runs, descriptors 1 and 2 lead to a log.
 
 The face draws on a private copy of the terminal, so whatever native code prints, or does to those two
-descriptors, neither garbles nor blanks the picture. Programs that need the terminal get it by `lifted`.
+descriptors, neither garbles nor blanks the picture. Programs that need the terminal are given `terminal`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO, cast
 
@@ -56,16 +55,11 @@ class FdGuard:
             os.close(saved)
         self._saved, self._screen = [], None
 
-    @contextmanager
-    def lifted(self) -> Generator[None]:
-        """While a program such as an editor has the terminal: descriptors 1 and 2 lead there again."""
-        _flush()
-        self._lead_to_terminal()
-        try:
-            yield
-        finally:
-            _flush()
-            self._lead_to_log()
+    @property
+    def terminal(self) -> tuple[int, int]:
+        """The descriptors of output and errors that a program such as an editor is to be given."""
+        out, err = self._saved
+        return out, err
 
     def _lead_to_log(self) -> None:
         log = os.open(self._log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

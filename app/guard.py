@@ -105,13 +105,14 @@ def on_ending_signal(end: Callable[[int], None]) -> None:
 
 @contextmanager
 def interrupts_left_to_programs() -> Generator[None]:
-    """While a program such as an editor has the terminal: Ctrl-C is its own, not a wish to end the face."""
+    """While a program such as an editor has the terminal: Ctrl-C and Ctrl-\\ are its own, and end no face."""
     # Not SIG_IGN, which the program would inherit.
-    before = signal.signal(signal.SIGINT, _no_op)
+    before = {number: signal.signal(number, _no_op) for number in (signal.SIGINT, signal.SIGQUIT)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _no_op(_number: int, _frame: object) -> None:

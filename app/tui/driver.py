@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import termios
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from enum import Enum
 from typing import IO, Any, cast
 
@@ -17,6 +17,15 @@ from textual.drivers.linux_driver import LinuxDriver
 
 from app.tui.input_parser import PatientParser
 
+BELL = "\x07"
+LEFT_BY_PROGRAMS = "".join(
+    (
+        "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l",  # mouse and pastes
+        "\x1b[r\x1b[4l\x1b>\x1b(B\x0f",  # margins, inserting, keypad, character sets
+        "\x1b[?1049l\x1b[0m",
+    )
+)
+"""Puts away what an editor that was killed has set in the terminal; elsewhere it changes nothing."""
 LOOK_S = 1.0
 """How often to look whether the terminal is still there; a signal tells it only to some."""
 
@@ -42,6 +51,7 @@ class ScreenDriver(LinuxDriver):
         super().__init__(*args, **options)  # pyright: ignore[reportUnknownMemberType]
         self._loop = asyncio.get_running_loop()
         self._is_to_stop = False
+        self._is_lent = False
         self._file = cast("IO[str]", _Output(self._file))
         self._loop.call_later(LOOK_S, self._look)
 
@@ -49,6 +59,39 @@ class ScreenDriver(LinuxDriver):
         """Read keys by the parser that a lost end of a paste cannot stop."""
         linux_driver.XTermParser = PatientParser  # pyright: ignore[reportPrivateImportUsage]
         super().run_input_thread()
+
+    def write(self, data: str) -> None:
+        """Draw, but not on a terminal that another program has: there only the bell is heard."""
+        if not self._is_lent:
+            super().write(data)
+        elif data == BELL:
+            self._file.write(data)
+            self._file.flush()
+
+    @contextlib.contextmanager
+    def lent(self) -> Generator[None]:
+        """Within, another program has the terminal: nothing is read or drawn, and the loop goes on."""
+        self.suspend_application_mode()
+        modes = self.attrs_before
+        self._is_lent = True
+        try:
+            with self.no_automatic_restart():
+                yield
+        finally:
+            if modes is not None:
+                # A program that was killed leaves its own.
+                with contextlib.suppress(termios.error):
+                    termios.tcsetattr(self.fileno, termios.TCSANOW, modes)
+            if not self._app._exit:  # pyright: ignore[reportPrivateUsage]
+                self._is_lent = False
+                self._file.write(LEFT_BY_PROGRAMS)
+                self.resume_application_mode()
+                self._app.call_later(self._app.refresh)
+
+    @property
+    def is_lent(self) -> bool:
+        """Whether another program has the terminal."""
+        return self._is_lent
 
     def use_mouse(self, on: bool) -> None:
         """Take the mouse, or leave it to the terminal for its own selection; holds after a stop too."""

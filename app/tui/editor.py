@@ -1,23 +1,34 @@
-"""A text in the person's own editor. A private one lies in memory only, or the editor is refused."""
+"""A text in the person's own editor or pager, while everything else goes on.
+
+A private text lies in memory only, or the editor is refused.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
-import subprocess
+import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 from app import paths
-from app.terminal import sanitize
+from app.terminal import replace_surrogates, sanitize
 
 MEMORY_FOLDER = Path("/dev/shm")
+GRACE_S = 2.0
+"""How long a program that was asked to end may take."""
+
+Lend = Callable[[], AbstractContextManager["tuple[int, int] | None"]]
+"""Gives the terminal away while it is entered: the descriptors of a program's output and errors, where
+they are others than 1 and 2."""
 
 
 class EditorError(Exception):
-    """The editor cannot be used; the text says why."""
+    """The editor or pager cannot be used; the text says why."""
 
 
 def editor_command(environ: Mapping[str, str] = os.environ) -> list[str]:
@@ -29,47 +40,101 @@ def editor_command(environ: Mapping[str, str] = os.environ) -> list[str]:
         return [chosen]
 
 
-def edit(text: str, suspended: Callable[[], AbstractContextManager[None]], *, private: bool = False) -> str:
-    """`text` as the person left it. `suspended` gives the terminal to the editor. EditorError.
+async def edit(text: str, lend: Lend, *, private: bool = False, left: Callable[[str], None]) -> str:
+    """`text` as the person left it. EditorError where there is no editor, or where it failed.
 
-    Blocks until the editor ends: the screen is not ours meanwhile.
+    `left` is told what was saved by an editor that failed, or that had to end with this task.
     """
+    command = editor_command()
+    name = _require("editor", command[0], "VISUAL or EDITOR names another one.")
     folder = _folder(private)
     try:
-        handle, name = tempfile.mkstemp(prefix="message-", suffix=".md", dir=folder)
+        handle, path = tempfile.mkstemp(prefix="message-", suffix=".md", dir=folder)
     except OSError as err:
         raise EditorError(f"No file for the editor could be made: {err.strerror or err}.") from err
-    file = Path(name)
+    file, is_done = Path(path), False
     try:
         with open(handle, "w", encoding="utf-8") as writing:
-            writing.write(text)
-        command = [*editor_command(), str(file)]
+            writing.write(replace_surrogates(text))
         try:
-            with suspended():
-                code = subprocess.run(command, check=False).returncode
+            code = await _run([*command, path], lend)
         except OSError as err:
             raise EditorError(
-                f"The editor {command[0]} could not be started: {err.strerror or err}. "
+                f"The editor {name} could not be started: {err.strerror or err}. "
                 f"VISUAL or EDITOR names another one."
             ) from err
         if code != 0:
-            raise EditorError(f"The editor {command[0]} ended with {code}; the text is as it was.")
-        return file.read_text(encoding="utf-8", errors="replace").rstrip("\n")
+            raise EditorError(f"The editor {name} {_ended(code)}; the text is as it was.")
+        is_done = True
+        try:
+            return _read(file)
+        except OSError as err:
+            raise EditorError(
+                f"The editor {name} left no file ({err.strerror or err}); the text is as it was."
+            ) from err
     finally:
+        if not is_done and file.exists() and (saved := _read(file)) != text.rstrip("\n"):
+            left(saved)
         file.unlink(missing_ok=True)
 
 
-def page(text: str, suspended: Callable[[], AbstractContextManager[None]]) -> None:
+async def page(text: str, lend: Lend) -> None:
     """Show `text` in the pager that `PAGER` names, else less. EditorError where there is none."""
     try:
         command = shlex.split(os.environ.get("PAGER") or "less -R") or ["less"]
     except ValueError:
         command = ["less"]
+    name = _require("pager", command[0], "PAGER names another one.")
     try:
-        with suspended():
-            subprocess.run(command, input=sanitize(text), text=True, errors="replace", check=False)
+        await _run(command, lend, replace_surrogates(sanitize(text)).encode())
     except OSError as err:
-        raise EditorError(f"The pager {command[0]} could not be started: {err.strerror or err}.") from err
+        raise EditorError(f"The pager {name} could not be started: {err.strerror or err}.") from err
+
+
+async def _run(command: list[str], lend: Lend, fed: bytes | None = None) -> int:
+    """Run a program in the terminal until it ends; its exit code, or minus the signal. OSError."""
+    with lend() as outputs:
+        out, err = outputs or (None, None)
+        # In our own process group: what stops it at a key stops us too, and the shell has its prompt.
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=None if fed is None else asyncio.subprocess.PIPE, stdout=out, stderr=err
+        )
+        try:
+            await process.communicate(fed)
+        finally:
+            if process.returncode is None:
+                await _end(process)
+    return process.returncode or 0
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    process.terminate()
+    try:
+        async with asyncio.timeout(GRACE_S):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+def _ended(code: int) -> str:
+    if code > 0:
+        return f"ended with {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"
+
+
+def _require(kind: str, program: str, remedy: str) -> str:
+    """The program's short name. Without the program the screen need not be left."""
+    if shutil.which(program) is None:
+        raise EditorError(f"The {kind} {program} could not be started: no such program. {remedy}")
+    return os.path.basename(program)
+
+
+def _read(file: Path) -> str:
+    return file.read_text(encoding="utf-8", errors="replace").rstrip("\n")
 
 
 def _folder(private: bool) -> Path:

@@ -76,7 +76,7 @@ class TuiFace:
         return await self._app.push_screen_wait(LineDialog(self._app, question, default))
 
     async def edit_text(self, text: str) -> str | None:
-        return self._app.in_editor(text)
+        return await self._app.in_editor(text)
 
     async def copy(self, text: str, what: str) -> None:
         self._app.copy(text, what)

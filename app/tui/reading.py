@@ -166,15 +166,17 @@ class Reading(Writing):
         news = f"match {at} of {count}" if count > 1 else "one match"
         self.seam.say(News(news, hints=(("n", "next"), ("N", "before")) if count > 1 else ()))
 
-    def in_pager(self, text: str) -> None:
+    @work(exit_on_error=False, group="editor")
+    async def in_pager(self, text: str) -> None:
         """Show a text in the person's own pager; it is handed over without a file."""
         from app.tui.editor import EditorError, page
 
+        if self.is_lent:
+            return
         try:
-            page(text, self.lent)
+            await page(text, self.lent)
         except EditorError as err:
             self.say(str(err), error=True)
-        self.refresh(layout=True)
 
     def _edit_block(self, item: Item | None) -> None:
         if not isinstance(item, Message) or item.role != "user":

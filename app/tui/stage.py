@@ -177,11 +177,21 @@ class Stage(App[int]):
         """Tell in the seam what keys do where they go."""
 
     @contextlib.contextmanager
-    def lent(self) -> Generator[None]:
-        """Within, the terminal is another program's."""
-        lifted = self.fd_guard.lifted() if self.fd_guard else contextlib.nullcontext()
-        with self.suspend(), lifted, interrupts_left_to_programs():
-            yield
+    def lent(self) -> Generator[tuple[int, int] | None]:
+        """Within, the terminal is another program's, whose output goes where this leads."""
+        driver = self._driver
+        away = driver.lent() if isinstance(driver, ScreenDriver) else contextlib.nullcontext()
+        try:
+            with away, interrupts_left_to_programs():
+                yield self.fd_guard.terminal if self.fd_guard else None
+        finally:
+            if self._driver is not None and not self.is_lent:
+                self._driver.write(title_sequence(self._title))
+
+    @property
+    def is_lent(self) -> bool:
+        """Whether another program has the terminal."""
+        return isinstance(self._driver, ScreenDriver) and self._driver.is_lent
 
     def set_terminal_title(self, title: str) -> None:
         """The title of the terminal's window."""

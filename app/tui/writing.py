@@ -263,24 +263,37 @@ class Writing(Program):
         self.draft.history_of_messages.add(folds.unfold(draft), keep=False)
         self._remove(event.item_id)
 
-    def action_editor(self) -> None:
+    @work(exit_on_error=False, group="editor")
+    async def action_editor(self) -> None:
         """Write on in the person's own editor."""
-        text = self.in_editor(self.draft.whole)
-        if text is not None:
-            self.draft.folds.clear()
-            self.draft.put(text)
+        before = self.draft.whole
+        text = await self.in_editor(before)
+        if text is None:
+            return
+        if self.draft.whole not in (before, ""):
+            # A message that could not be sent came back meanwhile.
+            self.draft.history_of_messages.add(self.draft.whole, keep=False)
+        self.draft.folds.clear()
+        self.draft.put(text)
 
-    def in_editor(self, text: str) -> str | None:
+    async def in_editor(self, text: str) -> str | None:
         """`text` as the person left it; None where the editor cannot be used, which is told."""
         from app.tui.editor import EditorError, edit
 
-        try:
-            return edit(text, self.lent, private=self.chat.private)
-        except EditorError as err:
-            self.say(str(err), error=True)
+        private, saved = self.chat.private, ""
+
+        def left(written: str) -> None:
+            nonlocal saved
+            saved = written
+            self.draft.history_of_messages.add(written, keep=not private)
+
+        if self.is_lent:
             return None
-        finally:
-            self.refresh(layout=True)
+        try:
+            return await edit(text, self.lent, private=private, left=left)
+        except EditorError as err:
+            self.say(f"{err} up brings what was saved." if saved else str(err), error=True)
+            return None
 
     @property
     def unsent(self) -> str:

@@ -13,7 +13,7 @@ from tests.app.terminal_process import ROOT, Terminal
 pytestmark = pytest.mark.timeout(60)
 
 SCRIPT = """
-import os, shutil, sys
+import os, shutil, subprocess, sys
 from pathlib import Path
 from app.fd_guard import FdGuard
 
@@ -33,8 +33,8 @@ with FdGuard(Path(sys.argv[1])) as guard:
     draw("drawn while a loader is quiet\\n")
     os.dup2(saved, 2)
     draw(f"{shutil.get_terminal_size()}\\n")
-    with guard.lifted():
-        os.system("echo a program has the terminal")
+    out, err = guard.terminal
+    subprocess.run(["sh", "-c", "echo a program has the terminal"], stdout=out, stderr=err, check=True)
     os.write(2, b"native end")
 print("after", flush=True)
 assert before == [os.readlink(f"/proc/self/fd/{number}") for number in (1, 2)]

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 
 import pytest
@@ -185,38 +184,6 @@ async def test_a_shell_line_goes_with_the_next_message(tmp_path: Path) -> None:
         await run.ask("what is that")
         content = str(run.engine.requests[0].messages[-1]["content"])
         assert "$ printf" in content and "two" in content and "\x1b" not in content
-
-
-async def test_the_editor_gets_the_draft_and_gives_it_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    editor = tmp_path / "editor"
-    editor.write_text('#!/bin/sh\nprintf " and more" >> "$1"\n')
-    editor.chmod(0o755)
-    monkeypatch.setenv("VISUAL", str(editor))
-    async with running() as run:
-        monkeypatch.setattr(type(run.app), "lent", _nothing)
-        await run.type("draft")
-        await run.pilot.press("ctrl+g")
-        await run.until(lambda: run.app.draft.text == "draft and more")
-    left = [name for name in os.listdir(tmp_path) if name.startswith("message-")]
-    assert left == []
-
-
-class _nothing:
-    def __init__(self, app: object = None) -> None: ...
-    def __enter__(self) -> None: ...
-    def __exit__(self, *_: object) -> None: ...
-
-
-async def test_an_editor_that_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VISUAL", "/no/such/editor")
-    async with running() as run:
-        monkeypatch.setattr(type(run.app), "lent", _nothing)
-        await run.type("draft")
-        await run.pilot.press("ctrl+g")
-        await run.until(lambda: "could not be started" in run.seam)
-        assert run.app.draft.text == "draft"
 
 
 async def test_a_message_that_cannot_be_sent_comes_back(tmp_path: Path) -> None:
