@@ -145,6 +145,15 @@ class FiresideApp(Rooms):
             error.chosen = chosen
             self.transcript.changed(error)
 
+    async def on_event(self, event: events.Event) -> None:
+        """A message that is begun while a card has the keys goes to the draft, no letter lost or late."""
+        at_card = isinstance(event, events.Key) and self.focused is self.approval and not event.is_forwarded
+        if at_card and (words := self.approval.words(event)):
+            self.screen.set_focus(self.draft)
+            self.draft.insert_text(words)
+        else:
+            await super().on_event(event)
+
     def on_key(self, event: events.Key) -> None:
         """Keys at the conversation: at a block, at an error, or the beginning of a message."""
         if len(self.screen_stack) > 1:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from app.tui.widgets import approval
 from backend.scripted import Pause
 from tests.tui.program import running
 from tests.tui.test_approvals import Recorder, asked, call
@@ -41,4 +44,41 @@ async def test_a_reason_for_a_question_that_went_decides_nothing() -> None:
         assert run.app.draft.history_of_messages.entries[-1] == "no sy"
         assert "up brings your words back" in run.seam
         assert card.question is not None
+        assert tool.calls == []
+
+
+async def test_words_begun_at_a_card_go_to_the_draft_whole() -> None:
+    tool = Recorder()
+    async with running([[call(text="x")], ["done"]], tools=[tool]) as run:
+        await asked(run)
+        assert run.app.approval.has_focus
+        await run.pilot.press(*"Now more")
+        await run.until(lambda: run.app.draft.text == "Now more")
+        assert run.app.draft.has_focus
+        assert run.app.approval.question is not None
+        assert tool.calls == []
+
+
+async def test_an_answer_too_early_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = Recorder()
+    async with running([[call(text="x")], ["done"]], tools=[tool]) as run:
+        await asked(run)
+        card = run.app.approval
+        monkeypatch.setattr(approval, "ARM_AFTER_S", 2.0)  # longer than a slow machine takes for one key
+        card.set_drafting(True)  # the time counts anew
+        card.set_drafting(False)
+        await run.pilot.press("y")
+        await run.until(lambda: card.armed)
+        assert run.app.draft.text == "" and tool.calls == []
+
+
+async def test_a_word_too_early_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = Recorder()
+    async with running([[call(text="x")], ["done"]], tools=[tool]) as run:
+        await asked(run)
+        monkeypatch.setattr(approval, "ARM_AFTER_S", 60.0)
+        run.app.approval.set_drafting(True)
+        run.app.approval.set_drafting(False)
+        await run.pilot.press("y", "e", "s")
+        await run.until(lambda: run.app.draft.text == "yes")
         assert tool.calls == []

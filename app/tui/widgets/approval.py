@@ -93,6 +93,7 @@ class ApprovalCard(Vertical, can_focus=True):
         self._scroll = 0
         self._mode = ""
         self._wider = 0
+        self._early = ""
         self._edited: dict[str, Any] | None = None
         self._answers: dict[str, Any] = {}
         self._complaint = ""
@@ -159,7 +160,7 @@ class ApprovalCard(Vertical, can_focus=True):
 
     def _arm(self, question_id: str) -> None:
         if self.question is not None and self.question.id == question_id:
-            self._armed = True
+            self._armed, self._early = True, ""
             if self.question.kind == "form" and self.has_focus and not self.question.choices:
                 self._next_field()
             self._draw()
@@ -319,6 +320,27 @@ class ApprovalCard(Vertical, can_focus=True):
 
     # ---- keys ------------------------------------------------------------------------------
 
+    def words(self, event: events.Key) -> str:
+        """What a key begins a message with: words are no answer. Empty where the key is the card's.
+
+        Before the keys are lit one early answer alone is let go; together with a second letter it is a word.
+        """
+        question, typed = self.question, event.character or ""
+        if question is None or self._mode or not event.is_printable or not typed.strip():
+            return ""
+        if self._armed:
+            return "" if typed in self._answer_keys(question) else typed
+        self._early += typed
+        if self._early in self._answer_keys(question):
+            return ""
+        found, self._early = self._early, ""
+        return found
+
+    def _answer_keys(self, question: Question) -> list[str]:
+        if question.choices:
+            return [choice.key for choice in question.choices]
+        return ["n", "x"] if question.kind == "form" else [*(key for key, _ in self._keys()), "w"]
+
     def on_key(self, event: events.Key) -> None:
         """Decide. Letters count only here, only once the keys are lit."""
         question = self.question
@@ -358,6 +380,7 @@ class ApprovalCard(Vertical, can_focus=True):
         if key == "w" and (question.offers_for("session") or question.offers_for("always")):
             self._wider += 1
             self._draw()
+            return
         if key not in keys:
             return
         match key:
