@@ -147,8 +147,8 @@ class FiresideApp(Rooms):
 
     async def on_event(self, event: events.Event) -> None:
         """A message that is begun while a card has the keys goes to the draft, no letter lost or late."""
-        at_card = isinstance(event, events.Key) and self.focused is self.approval and not event.is_forwarded
-        if at_card and (words := self.approval.words(event)):
+        at_card = self.focused is self.approval and not event.is_forwarded
+        if at_card and isinstance(event, events.Key) and (words := self.approval.words(event)):
             self.screen.set_focus(self.draft)
             self.draft.insert_text(words)
         else:
