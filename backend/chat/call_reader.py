@@ -13,10 +13,13 @@ from backend.chat.format import ID, INDEX, NAME, CallSyntax, inner_tag, is_tag
 from backend.chat.format import visible as visible_atoms
 from backend.chat.literals import Cut, Malformed, json_value
 from backend.chat.looking import coming, passed, skip_to
+from backend.chat.loose import LooseReader
 from backend.chat.stream import Mark, Match, Stream, skip_space, visible, wait_for
 
 _ARGUMENT_KEYS = ("arguments", "parameters")
 _STRAY = re.compile(r"[\s\]})]*")
+_SEMICOLON = Mark(";")
+"""Stands between calls where no other mark does, as Llama 3 writes several."""
 
 
 class CallReader:
@@ -31,7 +34,9 @@ class CallReader:
         self.short_end = Mark(next((atom for atom in visible_atoms(syntax.call_end) if is_tag(atom)), ""))
         self.separator = Mark(syntax.separator)
         self.separator_is_tag = is_tag(syntax.separator)
-        self.triggers = [Mark(text) for text in syntax.triggers]
+        self.loose = LooseReader(syntax, sink)
+        heads = {*syntax.triggers, *self.loose.heads}
+        self.triggers = [Mark(text) for text in sorted(heads, key=lambda text: (-len(text), text))]
         self.arguments = ArgumentReader(syntax)
         self.members = {*syntax.members, *(names if syntax.name_is_key else ()), "type", "id"}
         middle = syntax.middle if syntax.kind == "tagjson" else syntax.head_end.rstrip()
@@ -39,6 +44,11 @@ class CallReader:
         starts = [syntax.call_start, inner_tag(syntax.call_start)]
         starts = [start for start in starts if start or start == starts[0]]
         self.heads = [Mark(start + name + middle, names) for start in starts]
+        if syntax.id_pattern:  # A model that made the id up leaves parts of it out.
+            short = syntax.call_start.removesuffix("functions.")
+            bare = middle.removeprefix(":" + INDEX)
+            self.heads += [Mark(start + name + bare, names) for start in starts]
+            self.heads += [Mark(short + name + rest, names) for rest in (middle, bare)]
         self.bare_heads = [
             Mark(start + NAME, names) for start in starts if start and syntax.kind == "tagjson"
         ]
@@ -55,7 +65,8 @@ class CallReader:
             yield from self._one(stream)
         except NotACall:
             stream.pos = stream.keep
-            raise
+            if not (yield from self.loose.read(stream)):
+                raise
         finally:
             stream.keep = None
         yield from self._rest(stream)
@@ -64,10 +75,13 @@ class CallReader:
         while (yield from self._more(stream)):
             stream.keep = stream.pos
             try:
+                yield from passed(stream, _SEMICOLON)
+                yield from self._open_section(stream)
                 yield from self._one(stream)
             except NotACall:
                 stream.pos = stream.keep
-                return
+                if not (yield from self.loose.read(stream)):
+                    return
             finally:
                 stream.keep = None
 
@@ -93,12 +107,11 @@ class CallReader:
         closed = yield from passed(stream, self.section_end)
         if (yield from self._at_trigger(stream)):
             yield from skip_space(stream)
-            yield from self._open_section(stream)
             return True
         if closed or self.syntax.kind != "json" or self.separator.parts:
             return False
         at = yield from visible(stream)
-        return stream.text.startswith("{", at)
+        return stream.text.startswith(("{", ";"), at)
 
     def _at_trigger(self, stream: Stream) -> Generator[None, None, bool]:
         for mark in self.triggers:

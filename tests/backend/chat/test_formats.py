@@ -286,6 +286,75 @@ def test_slips_that_leave_no_doubt_are_read(text: str, arguments: dict) -> None:
     assert (message.content.strip(), message.tool_calls[0].error) == ("", None)
 
 
+LOOSE = [
+    '[{"name": "a", "arguments": {"x": 1}}, {"name": "b", "arguments": {}}]',
+    '```json\n{"name": "a", "arguments": {"x": 1}}\n```',
+    '{"type": "function", "function": {"name": "a", "arguments": {"x": 1}}}',
+    "{'name': 'a', 'arguments': {'x': 1}}",
+    '{{"name": "a", "arguments": {"x": 1}}}',
+    'a\n{"x": 1}',
+    '{"name": "a", "arguments": "{\\"x\\": 1}"}',
+]
+
+
+def test_llamas_semicolon_stands_between_two_calls_and_in_prose() -> None:
+    call = '{"name": "a", "parameters": {"x": 1}}'
+    message = in_all_ways(LLAMA3, f"{call}; {call}", anything("a"))
+    assert (calls_of(message), message.content) == ([("a", {"x": 1})] * 2, "")
+    message = in_all_ways(LLAMA3, f"{call}; done", anything("a"))
+    assert (calls_of(message), message.content) == ([("a", {"x": 1})], "; done")
+
+
+@pytest.mark.parametrize("text", LOOSE)
+@pytest.mark.parametrize("source", [HERMES, QWEN_XML], ids=["hermes", "qwen_xml"])
+def test_another_shape_behind_the_formats_own_mark_is_a_call(source: str, text: str) -> None:
+    reply = f"Now: <tool_call>\n{text}\n</tool_call>\n<tool_call>\n{text}\n</tool_call> after"
+    message = in_all_ways(source, reply, anything("a", "b"))
+    names = ["a", "b"] if text.startswith("[") else ["a"]
+    assert [call.name for call in message.tool_calls] == names * 2
+    assert message.tool_calls[0].arguments == {"x": 1}
+    assert all(call.error is None for call in message.tool_calls)
+    assert message.content == "Now:  after"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[1, 2]", '{"a": 1}', '[{"name": "nobody"}]', "a tool", '["name"]', "[{'name'"],
+)
+@pytest.mark.parametrize("source", [HERMES, QWEN_XML], ids=["hermes", "qwen_xml"])
+def test_what_names_no_tool_behind_a_mark_stays_text(source: str, text: str) -> None:
+    reply = f"<tool_call>\n{text}\n</tool_call>"
+    assert in_all_ways(source, reply, anything("a")).content == reply
+
+
+@pytest.mark.skipif(not published.names(), reason=published.MISSING)
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("mistralai-Mistral-Nemo-Instruct-2407", '[TOOL_CALLS]a{"x": 1}'),
+        ("mistralai-Mistral-Nemo-Instruct-2407", '[TOOL_CALLS] {"name": "a", "arguments": {"x": 1}}'),
+        ("unsloth-mistral-Devstral-Small-2507", '[TOOL_CALLS] [{"name": "a", "arguments": {"x": 1}}]'),
+        ("unsloth-mistral-Devstral-Small-2507", '[TOOL_CALLS]a[CALL_ID]123456789[ARGS]{"x": 1}'),
+        ("moonshotai-Kimi-K2", '<|tool_call_begin|>a:0<|tool_call_argument_begin|>{"x": 1}<|tool_call_end|>'),
+        (
+            "moonshotai-Kimi-K2",
+            "<|tool_calls_section_begin|><|tool_call_begin|>functions.a<|tool_call_argument_begin|>"
+            '{"x": 1}<|tool_call_end|><|tool_calls_section_end|>',
+        ),
+    ],
+)
+def test_a_neighbouring_versions_shape_is_a_call(name: str, text: str) -> None:
+    template, tools = published.template(name), anything("a")
+    prompt = template.render(toys.USER, tools=tools)
+    for parts in toys.everywhere(text):
+        parser = template.parser(prompt=prompt, tools=tools)
+        for part in parts:
+            parser.feed(part)
+        message = parser.finish()
+        assert calls_of(message) == [("a", {"x": 1})]
+        assert (message.content, message.tool_calls[0].error) == ("", None)
+
+
 def test_arguments_that_break_the_schema_are_an_error_with_the_values() -> None:
     tools = [tool("a", x={"type": "integer"})]
     (call,) = in_all_ways(
