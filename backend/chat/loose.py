@@ -40,10 +40,11 @@ class LooseReader:
     def read(self, stream: Stream) -> Generator[None, None, bool]:
         """Read the calls behind the mark at the position; False, with nothing consumed, when these
         are none. The stream must keep its text from there on."""
-        start = stream.pos
+        opened = False
         while (found := (yield from coming_of(stream, self.marks))[1]) is not None:
             stream.pos = found[1].end
-        if stream.pos == start:
+            opened = True
+        if not opened:
             return False
         try:
             calls = yield from self._calls(stream)
