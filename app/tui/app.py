@@ -147,12 +147,17 @@ class FiresideApp(Rooms):
 
     async def on_event(self, event: events.Event) -> None:
         """A message that is begun while a card has the keys goes to the draft, no letter lost or late."""
-        at_card = self.focused is self.approval and not event.is_forwarded
-        if at_card and isinstance(event, events.Key) and (words := self.approval.words(event)):
+        if not (isinstance(event, events.Key) and self._begins_at_card(event)):
+            await super().on_event(event)
+
+    def _begins_at_card(self, event: events.Key) -> bool:
+        if event.is_forwarded or not self.screen_stack or self.focused is not self.approval:
+            return False
+        words = self.approval.words(event)
+        if words:
             self.screen.set_focus(self.draft)
             self.draft.insert_text(words)
-        else:
-            await super().on_event(event)
+        return bool(words)
 
     def on_key(self, event: events.Key) -> None:
         """Keys at the conversation: at a block, at an error, or the beginning of a message."""
