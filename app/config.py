@@ -93,6 +93,7 @@ _CHAT: dict[str, Kind] = {
     "theme": "name",
     "color": "color",
     "ascii": "bool",
+    "pictures": "pictures",
     "type_ahead": "bool",
 }
 

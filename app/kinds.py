@@ -31,6 +31,7 @@ Kind = Literal[
     "dtype",
     "approval",
     "color",
+    "pictures",
 ]
 
 MOST_SECONDS = 1e8
@@ -45,6 +46,7 @@ CHOICES: dict[Kind, tuple[str, ...]] = {
     "dtype": ("undefined", "f32", "f16", "bf16"),
     "approval": ("ask", "read", "all", "none", "plan"),
     "color": ("auto", "always", "never", "16", "256", "truecolor"),
+    "pictures": ("auto", "kitty", "blocks", "off"),
 }
 """The kinds of few values. The backend has the same ones, and would take too long to import for them."""
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")

@@ -12,14 +12,19 @@ from textual import work
 
 from app.config import Settings
 from app.glyphs import Glyphs
+from app.graphics import Way
 from app.theming import Palette
 from app.tui.chat import Chat
 from app.tui.following import UNKNOWN
 from app.tui.grid import Grid
 from app.tui.model_state import ModelState, short_name
-from app.tui.sending import Block, blocks_of, file_block, mentions
+from app.tui.sending import Block, blocks_of, file_block, mentions, picture_names, require_sight
 from app.tui.stage import Stage, one_line
 from app.tui.start import Start, configure, in_thread, make_manager
+from app.tui.story import size_words
+from app.tui.transcript.gallery import Content, Gallery
+from app.tui.transcript.picture_entry import PictureRow
+from app.tui.transcript.pictures import MOST_BYTES
 from app.tui.widgets.history import History
 from app.tui.widgets.status import Facts
 
@@ -46,8 +51,10 @@ class Program(Stage):
         history: History | None = None,
         motion: bool = True,
         hyperlinks: bool = True,
+        pictures: Way = "blocks",
     ) -> None:
         super().__init__(palette, glyphs, history or History(), motion=motion, hyperlinks=hyperlinks)
+        self.transcript.gallery = Gallery(pictures, self._picture, self.transcript.changed, self.write_out)
         self.start = start
         self.model = ModelState()
         self._given_up = False
@@ -508,6 +515,9 @@ class Program(Stage):
             blocks = blocks_of(draft, self.draft.folds)
         named = [path for path in mentions(draft, self.folder)]
         attached = list(chat.attached)
+        if pictures := picture_names(attached, named):
+            loading = self.model.load is not None
+            require_sight(pictures, chat.manager.desk.card, chat.facts.model, loading=loading)
         if named:
             session_id = await chat.ensure()
             for path in named:
@@ -515,6 +525,15 @@ class Program(Stage):
                 attached.append(file_block(file.id, file.name, file.bytes, file.content_type))
         await chat.send([*attached, *blocks])
         del chat.attached[: len(attached) - len(named)]
+
+    async def _picture(self, row: PictureRow) -> Content:
+        """The file of a picture on the page. FiresideError where it is gone."""
+        chat = self._chat
+        file = await chat.manager.files.get(str(chat.id), row.file_id)
+        data = None
+        if file.bytes <= MOST_BYTES:
+            data = await chat.manager.files.get_content(str(chat.id), row.file_id)
+        return Content(file.name, size_words(file.bytes), data)
 
     def save_draft_soon(self) -> None:
         """Keep the draft over a crash, a moment from now: also while the person types on and on."""

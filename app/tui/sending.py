@@ -5,10 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from mimetypes import guess_type
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from app.kinds import clip
+from app.sessions.errors import FiresideError
+from app.terminal import sanitize
+from app.tui.model_state import short_name
 from app.tui.widgets.paste import Folds
+
+if TYPE_CHECKING:
+    from backend.types import ChatCard
 
 Kind = Literal["nothing", "message", "command", "shell"]
 Block = dict[str, Any]
@@ -98,6 +106,36 @@ def file_block(file_id: str, name: str, size: int, content_type: str) -> Block:
     elif content_type.startswith("audio/"):
         kind = "input_audio"
     return {"type": kind, "file_id": file_id, "filename": name, "bytes": size}
+
+
+def picture_names(attached: Iterable[Mapping[str, Any]], named: Iterable[Path]) -> list[str]:
+    """The names of the pictures among what goes with a message."""
+    names = [str(block.get("filename")) for block in attached if block.get("type") == "input_image"]
+    return [*names, *[path.name for path in named if (guess_type(path.name)[0] or "").startswith("image/")]]
+
+
+def require_sight(
+    pictures: Sequence[str], card: ChatCard | None, chosen: str | None, *, loading: bool
+) -> None:
+    """FiresideError where the model that will answer cannot see `pictures`, or is not known yet.
+
+    `chosen` is the chat's own model, which may not be the one that `card` tells of.
+    """
+    if loading:
+        raise FiresideError(
+            "The model is still being loaded, and may not see. Send the picture when it is ready.",
+            409,
+            "model_loading",
+        )
+    if card is None or card.supports_vision or (chosen and short_name(chosen) != short_name(card.model_id)):
+        return
+    names = clip(" and ".join(pictures))
+    raise FiresideError(
+        f"{short_name(card.model_id)} cannot see, so nothing was sent. "
+        f"Choose a model that sees (/model), or take {sanitize(names)} out.",
+        400,
+        "no_vision",
+    )
 
 
 def shell_block(command: str, output: str) -> Block:

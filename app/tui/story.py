@@ -26,8 +26,9 @@ from app.sessions.items import (
     TerminalCommand,
 )
 from app.tui.model_state import short_name
-from app.tui.transcript.entries import Answer, ErrorEntry, NameRow, Note, PictureRow, Thought, UserTurn
+from app.tui.transcript.entries import Answer, ErrorEntry, NameRow, Note, Thought, UserTurn
 from app.tui.transcript.entry import Entry
+from app.tui.transcript.picture_entry import PictureRow
 from app.tui.transcript.tool_entry import State, ToolCall
 
 _TARGETS = ("path", "file", "command", "url", "pattern", "query", "expression", "code", "name", "task")
@@ -127,7 +128,8 @@ def user_entries(item: Message) -> list[Entry]:
             label = block.get("label")
             texts.append(str(label if isinstance(label, str) else block.get("text", "")))
         elif kind == "input_image":
-            pictures.append(PictureRow(file_words(block)[0], size=file_words(block)[1]))
+            name, size = file_words(block)
+            pictures.append(PictureRow(name, size=size, file_id=str(block.get("file_id") or "")))
         elif kind in _FILES:
             files.append("  ".join(part for part in file_words(block) if part))
     return [

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import backend
 from app import config
 from app.config import KINDS, SettingError, Value, environment_name, forget, full_name, parse, resolve, store
+from app.graphics import Way
 from app.kinds import CHOICES
 from app.sessions.toolbox import Mode
 from app.terminal import COLOR_CHOICES
@@ -171,6 +172,7 @@ def test_the_choices_are_those_of_the_backend() -> None:
         "dtype": get_args(ComputeDtype),
         "approval": get_args(Mode),
         "color": COLOR_CHOICES,
+        "pictures": ("auto", *get_args(Way)),
     } == CHOICES
 
 

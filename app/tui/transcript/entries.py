@@ -14,7 +14,6 @@ from rich.cells import cell_len
 from app.tui.transcript.chrome import GAP, GROUP_GAP, line, one_line
 from app.tui.transcript.entry import LIVE_EDGE, PLAIN, Dress, Entry, Kind, Section, Sheet, with_body
 from app.tui.transcript.literal import LiteralText
-from app.tui.transcript.pictures import Drawing
 from app.tui.transcript.rows import Body, Row, Run
 from app.tui.widgets.cells import cut, plain
 
@@ -392,55 +391,6 @@ class Progress(Entry):
         if self.facts:
             rows.append(line([Run(GROUP_GAP.join([plain(fact) for fact in self.facts]), "muted")], [], sheet))
         return [Section(PLAIN, rows)]
-
-
-class PictureRow(Entry):
-    """A picture: its name and size, why a model does not see it, and its cells where it can be drawn."""
-
-    kind: ClassVar[Kind] = "picture"
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        width: int = 0,
-        height: int = 0,
-        size: str = "",
-        refused: str = "",
-        drawing: Drawing | None = None,
-        id: str = "",
-    ) -> None:
-        """`width` and `height` in pixels, 0 where unknown; `size` as "1.2 MB"; `drawing` may come later."""
-        super().__init__(id=id)
-        self.name = name
-        self.width, self.pixel_height = width, height
-        self.size = size
-        self.refused = refused
-        self.drawing = drawing
-
-    @property
-    def beside(self) -> int:
-        return 1 + bool(self.refused) + (len(self.drawing.rows) if self.drawing else 0)
-
-    @property
-    def source(self) -> str:
-        return plain(self.name)
-
-    def arrange(self, sheet: Sheet) -> list[Section]:
-        drawing = self.drawing
-        width, height = (drawing.width, drawing.height) if drawing else (self.width, self.pixel_height)
-        facts = [f"{width}x{height}"] if width and height else []
-        facts += [plain(self.size)] if self.size else []
-        label = [Run("picture", "muted"), Run(GAP), Run(self.source, "text", 0)]
-        label += [Run(f"{GAP}{GAP.join(facts)}", "muted")] if facts else []
-        dress = Dress(sheet.glyphs.edge, "user", "surface")
-        rows = [line(label, [], sheet)]
-        if self.refused:
-            rows.append(line([Run(plain(self.refused), "warning")], [], sheet))
-        if drawing is None or sheet.mode.plain or sheet.mode.ascii:
-            return [Section(dress, rows)]
-        fits = len(drawing.rows[0].text) <= sheet.measure
-        return [Section(dress, rows), Section(dress, list(drawing.rows) if fits else [])]
 
 
 def _markdown(text: str, *, finished: bool) -> MarkdownText:

@@ -6,7 +6,8 @@ Text is gathered and laid out once a frame, and only rows that changed and show 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from operator import itemgetter
+from typing import Any, cast
 
 from textual import events
 from textual.message import Message
@@ -19,7 +20,9 @@ from app.theming import Palette
 from app.tui.grid import grid_of
 from app.tui.transcript.canvas import SCROLLBAR_CELLS, Canvas
 from app.tui.transcript.entry import Entry
+from app.tui.transcript.gallery import Gallery
 from app.tui.transcript.page import Change
+from app.tui.transcript.picture_entry import PictureRow
 from app.tui.transcript.viewport import Viewport
 
 FRAME_S = 1 / 30
@@ -69,6 +72,8 @@ class Frames(Canvas):
         self._settling: dict[Entry, None] = {}
         self._settle_due = False
         self._ticking = False
+        self.gallery: Gallery | None = None
+        """What draws pictures; without it they have only their names."""
 
     # ---- the view's place ------------------------------------------------------------------------
 
@@ -83,6 +88,7 @@ class Frames(Canvas):
             self._viewport.place()
             self._publish()
             self._settle_shown()
+            self._draw_near()
             self._repaint_all()
 
     def _publish(self) -> None:
@@ -107,6 +113,7 @@ class Frames(Canvas):
             self._viewport.move_to(round(new_value))
             self._publish()
             self._settle_shown()
+            self._draw_near()
         self._repaint_all()
 
     def selection_updated(self, selection: Selection | None) -> None:
@@ -146,8 +153,9 @@ class Frames(Canvas):
 
     @property
     def settled(self) -> bool:
-        """True when nothing waits for a frame and no code in view waits for its exact colours."""
-        return not self._pending and not self._settling
+        """True when nothing waits for a frame, no code in view for its exact colours, no picture."""
+        drawn = self.gallery is None or self.gallery.settled
+        return drawn and not self._pending and not self._settling
 
     def _flush_soon(self) -> None:
         if not self._flush_due and self.is_attached:
@@ -172,13 +180,18 @@ class Frames(Canvas):
         here, total = viewport.y, page.total
         for entry in changed:
             if entry in page:
+                before = page.total
                 page.lay(page.index(entry))
+                # a picture that is drawn late is nothing new
+                total += page.total - before if isinstance(entry, PictureRow) else 0
         viewport.place()
         viewport.grew(page.total - total)
         self._publish()
         self._repaint(page.take_changes(), moved=viewport.y - here)
         for entry in changed:
             self._settle_later(entry)
+        if any([isinstance(entry, PictureRow) for entry in changed]):
+            self._draw_near()
         self._tick()
 
     def _repaint_all(self) -> None:
@@ -236,6 +249,43 @@ class Frames(Canvas):
         if self._settling and not self._settle_due:
             self._settle_due = True
             self.set_timer(FRAME_S, self._settle)
+
+    # ---- pictures --------------------------------------------------------------------------------
+
+    def set_look(
+        self, palette: Palette | None = None, glyphs: Glyphs | None = None, *, hyperlinks: bool | None = None
+    ) -> None:
+        super().set_look(palette, glyphs, hyperlinks=hyperlinks)
+        self._draw_near()
+
+    def on_mount(self) -> None:
+        cast("Any", self.app).app_resume_signal.subscribe(self, self._send_anew)
+
+    async def on_unmount(self) -> None:
+        if self.gallery is not None:
+            await self.gallery.close()
+
+    def _send_anew(self, _: object) -> None:
+        if self.gallery is not None:
+            self.gallery.draw_anew()
+            self._draw_near()
+
+    def _draw_near(self) -> None:
+        """Have the pictures drawn that are in view, and then those a screen above and below."""
+        if self.gallery is None or not self._laid_out:
+            return
+        page, y, rows = self.page, self.scroll_offset.y, self.size.height
+        index, _ = page.find(max(0, y - rows))
+        row = page.heights.before(min(index, len(page.entries)))
+        near: list[tuple[bool, PictureRow]] = []
+        while index < len(page.entries) and row < y + 2 * rows:
+            entry, height = page.entries[index], page.heights[index]
+            if isinstance(entry, PictureRow):
+                near.append((row + height <= y or row >= y + rows, entry))
+            row += height
+            index += 1
+        near.sort(key=itemgetter(0))
+        self.gallery.want([entry for _, entry in near], self._palette, page.sheet.measure)
 
     def _tick(self) -> None:
         """Step the ember while something is alive."""

@@ -188,7 +188,7 @@ class Painter:
         palette = self._palette
         if run.style[0] == "#":
             upper, _, lower = run.style.partition("/")
-            return Style(color=upper, bgcolor=lower)
+            return Style(color=upper, bgcolor=lower or palette.hex(_GROUNDS[ground]))
         role, letters = split_style(run.style)
         letters += dress.attributes
         attributes = {_ATTRIBUTES[letter] for letter in letters if letter in _ATTRIBUTES}

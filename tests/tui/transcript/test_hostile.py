@@ -14,13 +14,13 @@ from app.tui.transcript.entries import (
     ErrorEntry,
     NameRow,
     Note,
-    PictureRow,
     Progress,
     Queued,
     Thought,
     UserTurn,
 )
 from app.tui.transcript.entry import Entry
+from app.tui.transcript.picture_entry import PictureRow
 from app.tui.transcript.tool_entry import ToolCall
 from tests.tui.transcript.pages import all_strips, reading, settled
 
@@ -57,7 +57,7 @@ def every_kind(text: str) -> list[Entry]:
         ErrorEntry(text, text, safe=text, remedy=text, choices=[Choice(text, text, text)], chosen=0),
         note,
         Queued(text),
-        PictureRow(text, width=1, height=1, size=text, refused=text),
+        PictureRow(text, size=text, problem=text),
         Progress(text, 2.0, left=text, facts=(text,)),
     ]
 

@@ -1,0 +1,109 @@
+"""Pictures in the whole program: where they come from, and what happens where a model cannot see."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from app.sessions.manager import SessionManager
+from app.sessions.store import Store
+from app.theming import palette, read
+from app.tui.transcript.picture_entry import PictureRow
+from app.tui.transcript.pictures import UPPER
+from backend.scripted import CARD, ScriptedEngine
+from tests.tui.program import WAIT_S, Running, running
+
+pytestmark = pytest.mark.timeout(60)
+SEES = replace(CARD, supports_vision=True)
+
+
+def saved(folder: Path, name: str = "chart.png") -> Path:
+    data = io.BytesIO()
+    Image.new("RGB", (40, 8), (255, 0, 0)).save(data, "PNG")
+    (folder / name).write_bytes(data.getvalue())
+    return folder / name
+
+
+def rows(run: Running) -> list[PictureRow]:
+    return [entry for entry in run.entries if isinstance(entry, PictureRow)]
+
+
+def drawn(run: Running) -> bool:
+    return bool(rows(run)) and all(row.drawing is not None for row in rows(run))
+
+
+async def test_a_picture_that_is_sent_stands_under_its_message(tmp_path: Path) -> None:
+    saved(tmp_path)
+    engine = ScriptedEngine([["a red bar"]], card=SEES)
+    async with running(engine=engine, workspace=tmp_path) as run:
+        await run.send("what is @chart.png ")
+        await run.until(lambda: run.texts("answer") == ["a red bar"] and drawn(run))
+        await run.until(lambda: UPPER * 40 in "\n".join(run.screen()))
+        assert run.kinds()[:2] == ["user", "picture"]
+        assert any("picture  chart.png  40x8" in line for line in run.screen())
+        assert "image_url" in str(engine.requests[0].messages[-1]["content"])
+        run.app.redraw_with(palette(read("terminal")))
+        await run.until(lambda: UPPER not in "\n".join(run.screen()))
+        run.app.redraw_with(palette(read("daylight")))
+        await run.until(lambda: UPPER in "\n".join(run.screen()))
+
+
+async def test_a_picture_that_another_face_sent_has_its_name_and_cells(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    engine = ScriptedEngine([["a bar"]], card=SEES)
+    store = tmp_path / "chats.db"
+    manager = SessionManager(engine=engine, store=Store(store))
+    async with manager:
+        session = await manager.create()
+        file = await manager.files.upload(session.id, path)
+        # as `fireside -p --attach` posts it
+        block = {"type": "input_image", "file_id": file.id}
+        await manager.post_event(session.id, {"type": "message", "data": {"content": [block]}})
+        async with asyncio.timeout(WAIT_S):
+            while len((await manager.get(session.id)).items) < 2:
+                await asyncio.sleep(0.01)
+    engine = ScriptedEngine([["more"]], card=SEES)
+    async with running(engine=engine, store=store, workspace=tmp_path, start={"last": True}) as run:
+        await run.until(lambda: drawn(run))
+        await run.until(lambda: any("picture  chart.png  40x8" in line for line in run.screen()))
+        assert UPPER * 40 in "\n".join(run.screen())
+
+
+async def test_a_model_that_cannot_see_refuses_before_anything_is_sent(tmp_path: Path) -> None:
+    saved(tmp_path)
+    async with running([["one"]], workspace=tmp_path) as run:
+        await run.send("look @chart.png ")
+        await run.until(lambda: "cannot see" in run.seam)
+        assert "nothing was sent" in run.seam
+        assert run.app.draft.text == "look @chart.png "
+        assert run.entries == []
+        assert run.app.chat.id is None or await run.items() == []
+        run.app.draft.put("look")
+        await run.pilot.press("enter")
+        await run.until(lambda: run.texts("answer") == ["one"])
+
+
+async def test_nothing_is_sent_blindly_while_the_model_is_being_loaded(tmp_path: Path) -> None:
+    saved(tmp_path)
+    async with running([["one"]], workspace=tmp_path) as run:
+        run.app.model.load = 0.5
+        await run.send("look @chart.png ")
+        await run.until(lambda: "still being loaded" in run.seam)
+        assert run.app.draft.text == "look @chart.png "
+        run.app.model.load = None
+
+
+async def test_pictures_that_a_person_turned_off_have_their_names(tmp_path: Path) -> None:
+    saved(tmp_path)
+    engine = ScriptedEngine([["a red bar"]], card=SEES)
+    async with running(engine=engine, workspace=tmp_path, pictures="off") as run:
+        await run.send("what is @chart.png ")
+        await run.until(lambda: run.texts("answer") == ["a red bar"])
+        await run.until(lambda: run.app.transcript.settled)
+        assert any("picture  chart.png" in line for line in run.screen())
+        assert UPPER not in "\n".join(run.screen())
