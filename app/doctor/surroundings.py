@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import platform
@@ -19,10 +20,6 @@ from app.terminal import color_system, is_terminal, takes_styles
 OLDEST = (3, 11)
 _LOW_DISK_BYTES = 1_000_000_000
 _CLIPBOARDS = ("wl-copy", "xclip", "xsel", "pbcopy", "clip.exe")
-_PICTURES = (
-    ("kitty", ("kitty", "ghostty", "wezterm", "konsole")),
-    ("sixel", ("foot", "mlterm", "contour", "mintty", "xterm-sixel")),
-)
 
 
 def python() -> Check:
@@ -230,13 +227,21 @@ def clipboard() -> Check:
 
 
 def pictures() -> Check:
-    """How the terminal shows pictures."""
-    name = " ".join(os.environ.get(key, "") for key in ("TERM", "TERM_PROGRAM")).lower()
-    protocol = next((kind for kind, names in _PICTURES if any(one in name for one in names)), "")
-    facts = {"protocol": protocol or "blocks"}
-    if protocol:
-        return Check("pictures", "ok", f"by the protocol of {protocol}", facts=facts)
-    return Check("pictures", "note", "drawn with half blocks", facts=facts)
+    """How the full screen shows pictures here."""
+    from app.config import resolve
+    from app.graphics import choose
+
+    wish = "auto"
+    with contextlib.suppress(SettingError):  # the check of the settings tells of it
+        wish = str(resolve({}).get("pictures", wish))
+    way = choose(wish, None if os.environ.get("NO_COLOR") else color_system())
+    facts = {"protocol": way, "wish": wish}
+    if way == "kitty":
+        return Check("pictures", "ok", "by kitty's protocol", facts=facts)
+    if way == "blocks":
+        return Check("pictures", "note", "drawn with half blocks", facts=facts)
+    reason = "as the settings say" if wish == "off" else "there are fewer than 256 colours here"
+    return Check("pictures", "note", f"told by their names: {reason}", facts=facts)
 
 
 def sandbox() -> Check:

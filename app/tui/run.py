@@ -13,7 +13,7 @@ from app import paths
 from app.exits import ExitCode
 from app.fd_guard import FdGuard
 from app.guard import on_ending_signal, run_guarded
-from app.terminal import color_depth, in_screen, notify, over_ssh
+from app.terminal import color_depth, in_screen, is_terminal, notify, over_ssh
 from app.tui.start import Start
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ async def _chat(start: Start, palette: Palette, guard: FdGuard | None) -> Firesi
 
 
 def _app(start: Start, palette: Palette) -> FiresideApp:
+    from app import graphics
     from app.config import table
     from app.glyphs import choose
     from app.tui.app import FiresideApp
@@ -87,6 +88,11 @@ def _app(start: Start, palette: Palette) -> FiresideApp:
         history=History(history_file()),
         motion=not still,
         hyperlinks=not in_screen() and os.environ.get("TERM") != "linux",
+        pictures=graphics.choose(
+            start.settings.get("pictures", "auto"),
+            palette.terminal_depth,
+            at_terminal=is_terminal(sys.stdin),
+        ),
         keymap=keymap,
     )
 

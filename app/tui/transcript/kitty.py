@@ -43,7 +43,7 @@ def draw(data: bytes, columns: int, cell: Cell) -> Drawing:
 def cell_size() -> Cell:
     """The pixels of a cell as the system knows them of the terminal's window, else a usual size."""
     try:
-        answer = fcntl.ioctl(sys.__stdout__.fileno(), termios.TIOCGWINSZ, bytes(8))  # type: ignore[union-attr]
+        answer = fcntl.ioctl(sys.__stdin__.fileno(), termios.TIOCGWINSZ, bytes(8))  # type: ignore[union-attr]
     except (AttributeError, OSError, ValueError):
         return _USUAL
     rows, columns, width, height = struct.unpack("HHHH", answer)
