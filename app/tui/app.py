@@ -11,17 +11,17 @@ from textual import events, work
 from textual.actions import SkipAction
 
 from app.theming import read, switch
-from app.tui.chat import Chat
 from app.tui.driver import ScreenDriver
 from app.tui.keys import OF_DRAFT, free_keys, key_rows, keys_of
 from app.tui.rooms import UNDOES, Rooms
-from app.tui.transcript.entries import ErrorEntry
-from app.tui.widgets.approval import ApprovalCard
 from app.tui.widgets.composer import Draft
 from app.tui.widgets.seam import Hint, News
 
 if TYPE_CHECKING:
     from app.clipboard import Copied
+    from app.tui.chat import Chat
+    from app.tui.transcript.entries import ErrorEntry
+    from app.tui.widgets.approval import ApprovalCard
 
 QUIT_WITHIN_S = 2.0
 ERROR_ARMS_AFTER_S = 0.5
@@ -113,6 +113,8 @@ class FiresideApp(Rooms):
 
     def show_hints(self) -> None:
         """Tell in the seam what keys do where they go."""
+        if not self.furnished:
+            return
         self._point_at_error()
         self.seam.set_hints(self._hints())
 

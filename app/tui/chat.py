@@ -10,7 +10,8 @@ from typing import Any
 
 from app.sessions.errors import FiresideError
 from app.sessions.items import FunctionCallOutput, Item
-from app.tui.following import UNKNOWN, Following
+from app.tui.following import Following
+from app.tui.model_state import UNKNOWN
 from app.tui.story import Story, target_of
 from app.tui.transcript.entry import Entry
 from app.tui.widgets.question import Question

@@ -13,6 +13,7 @@ from app.sessions.errors import FiresideError
 from app.sessions.items import ErrorItem, FunctionCall, Item, Message, item_from_wire
 from app.tui.chat_facts import Facts, choices_for
 from app.tui.chat_page import ChatPage
+from app.tui.model_state import UNKNOWN
 from app.tui.reply import Reply
 from app.tui.story import Story, common_start
 from app.tui.transcript.entries import ErrorEntry, Note
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("fireside")
 
 BEHIND = "subscriber_behind"
-UNKNOWN = "model"
-"""Who answers, before a model is there."""
 
 
 class Following:

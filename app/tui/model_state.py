@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from app.sessions.manager import SessionManager
 
+UNKNOWN = "model"
+"""Who answers, before a model is there."""
+
 _QUANTIZATION = re.compile(r"[-_. ](I?Q\d\w*|[BF]P?(16|32)|MXFP4\w*|TQ\d\w*)$", re.IGNORECASE)
 _ENDINGS = re.compile(r"[-_. ](instruct|it|chat|gguf|v?\d{4}|ud|i1)$", re.IGNORECASE)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,25 +13,22 @@ from textual import work
 
 from app.config import Settings
 from app.glyphs import Glyphs
-from app.graphics import Way
 from app.theming import Palette
-from app.tui.chat import Chat
-from app.tui.following import UNKNOWN
 from app.tui.grid import Grid
-from app.tui.model_state import ModelState, short_name
+from app.tui.model_state import UNKNOWN, ModelState, short_name
 from app.tui.sending import Block, blocks_of, file_block, mentions, picture_names, require_sight
 from app.tui.stage import Stage, one_line
 from app.tui.start import Start, configure, in_thread, make_manager
-from app.tui.story import size_words
-from app.tui.transcript.gallery import Content, Gallery
-from app.tui.transcript.picture_entry import PictureRow
-from app.tui.transcript.pictures import MOST_BYTES
 from app.tui.widgets.history import History
 from app.tui.widgets.status import Facts
 
 if TYPE_CHECKING:
     from app.exits import Failure
+    from app.graphics import Way
     from app.sessions.manager import SessionManager
+    from app.tui.chat import Chat
+    from app.tui.transcript.gallery import Content
+    from app.tui.transcript.picture_entry import PictureRow
 
 TICK_S = 0.5
 SAVE_DRAFT_S = 1.0
@@ -54,7 +52,7 @@ class Program(Stage):
         pictures: Way = "blocks",
     ) -> None:
         super().__init__(palette, glyphs, history or History(), motion=motion, hyperlinks=hyperlinks)
-        self.transcript.gallery = Gallery(pictures, self._picture, self.transcript.changed, self.write_out)
+        self._pictures: Way = pictures
         self.start = start
         self.model = ModelState()
         self._given_up = False
@@ -67,9 +65,6 @@ class Program(Stage):
         self._private: SessionManager | None = None
         self._opened = asyncio.Event()
         self._begun = asyncio.Event()
-        # A private program keeps nothing from its first key on.
-        self._chat = self._new(None, private=start.private)
-        self._chat.page.shown = True
         self._closing = False
         self._saving: asyncio.TimerHandle | None = None
 
@@ -89,6 +84,14 @@ class Program(Stage):
     def chat(self) -> Chat:
         return self._chat
 
+    @cached_property
+    def _chat(self) -> Chat:
+        """The chat on the screen: first an empty one, without a manager yet."""
+        # A private program keeps nothing from its first key on.
+        chat = self._new(None, private=self.start.private)
+        chat.page.shown = True
+        return chat
+
     async def ready(self) -> None:
         """Wait until `manager` is there, and the chat that the command line chose."""
         await self._begun.wait()
@@ -102,15 +105,26 @@ class Program(Stage):
     def on_mount(self) -> None:
         """The first frame is near: everything heavy comes after it."""
         self.place(self.size.width, self.size.height)
-        self.take_keys()
-        self.refresh_facts()
-        self.set_interval(TICK_S, self._tick)
+        self.show_facts(Facts(private=self.start.private))
+        self.draft.focus()
         self.call_after_refresh(self._begin)
+
+    async def furnish(self) -> None:
+        """Bring the other parts, and what draws pictures."""
+        from app.tui.transcript.gallery import Gallery
+
+        await super().furnish()
+        self.transcript.gallery = Gallery(
+            self._pictures, self._picture, self.transcript.changed, self.write_out
+        )
 
     @work(exit_on_error=False, group="begin")
     async def _begin(self) -> None:
         from app.exits import explain
 
+        await self.furnish()
+        self.take_keys()
+        self.set_interval(TICK_S, self._tick)
         try:
             manager = await in_thread(self._make, self.start)
             self._manager = manager
@@ -226,6 +240,8 @@ class Program(Stage):
     def _new(
         self, manager: SessionManager | None, *, session_id: str | None = None, private: bool = False
     ) -> Chat:
+        from app.tui.chat import Chat
+
         def told(what: str) -> None:
             self._chat_changed(chat, what)
 
@@ -528,6 +544,10 @@ class Program(Stage):
 
     async def _picture(self, row: PictureRow) -> Content:
         """The file of a picture on the page. FiresideError where it is gone."""
+        from app.tui.story import size_words
+        from app.tui.transcript.gallery import Content
+        from app.tui.transcript.pictures import MOST_BYTES
+
         chat = self._chat
         file = await chat.manager.files.get(str(chat.id), row.file_id)
         data = None

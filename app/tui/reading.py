@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, cast
 from textual import events, work
 from textual.actions import SkipAction
 
-from app.sessions.items import Item, Message
-from app.tui.transcript.entry import Entry
-from app.tui.transcript.view import Transcript
 from app.tui.widgets.seam import News
 from app.tui.writing import Writing
 
 if TYPE_CHECKING:
+    from app.sessions.items import Item
     from app.tui.shell import Shell
+    from app.tui.transcript.entry import Entry
+    from app.tui.transcript.view import Transcript
 
 
 class Reading(Writing):
@@ -179,6 +179,8 @@ class Reading(Writing):
             self.say(str(err), error=True)
 
     def _edit_block(self, item: Item | None) -> None:
+        from app.sessions.items import Message
+
         if not isinstance(item, Message) or item.role != "user":
             self.say("only your own messages are edited; r writes a reply again")
             return
@@ -205,6 +207,8 @@ class Reading(Writing):
     @work(exit_on_error=False, group="fork")
     async def fork_from(self, item: Item) -> None:
         """Go on in a copy of the chat that ends here; a message of one's own is the draft there."""
+        from app.sessions.items import Message
+
         chat, text = self.chat, ""
         response_id = item.response_id
         if chat.id is None:
@@ -224,6 +228,7 @@ class Reading(Writing):
     @work(exit_on_error=False, group="tokens")
     async def show_tokens(self, item: Item) -> None:
         """How sure a reply was of each token; it can be written again from one of them."""
+        from app.sessions.items import Message
         from app.tui.screens.tokens import TokenView, tokens_of
 
         tokens = item.tokens if isinstance(item, Message) else None

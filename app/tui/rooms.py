@@ -11,11 +11,11 @@ from app.tui.frame import side_overlays
 from app.tui.reading import Reading
 from app.tui.widgets.composer import PLACEHOLDER
 from app.tui.widgets.seam import Hint, News
-from app.tui.widgets.side import ChatsPane, Wish, chat_line
 
 if TYPE_CHECKING:
     from app.tui.grid import Grid
     from app.tui.screens.first_run import FirstRunPage
+    from app.tui.widgets.side import ChatsPane, Wish
 
 UNDOES: Hint = ("u", "takes it back")
 MOST_LISTED = 500
@@ -128,6 +128,8 @@ class Rooms(Reading):
     @work(exclusive=True, exit_on_error=False, group="side")
     async def refresh_side(self) -> None:
         """Tell the side pane what changed."""
+        from app.tui.widgets.side import chat_line
+
         if not self.side_open or self._manager is None:
             return
         listed = await self._manager.list(MOST_LISTED)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterable
-from typing import ClassVar
+from collections.abc import Generator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
 from textual.app import App, ComposeResult
@@ -23,17 +24,22 @@ from app.tui.frame import composer_rows, is_tall, side_by_default, side_overlays
 from app.tui.grid import Grid, grid_of
 from app.tui.keys import bindings
 from app.tui.transcript.view import Transcript
-from app.tui.widgets.approval import ApprovalCard
 from app.tui.widgets.composer import Composer, Draft
 from app.tui.widgets.history import History
 from app.tui.widgets.seam import News, Seam
-from app.tui.widgets.side import ChatsPane
 from app.tui.widgets.status import Facts, StatusBar
-from app.tui.widgets.waiting import WaitingList
+
+if TYPE_CHECKING:
+    from app.tui.widgets.approval import ApprovalCard
+    from app.tui.widgets.side import ChatsPane
+    from app.tui.widgets.waiting import WaitingList
 
 
 class Stage(App[int]):
-    """Composes and places the parts. `palette` and `glyphs` are what everything is drawn with."""
+    """Composes and places the parts. `palette` and `glyphs` are what everything is drawn with.
+
+    The first frame has few of them, so that it comes soon; `furnish` brings the rest.
+    """
 
     TITLE = "fireside"
     ENABLE_COMMAND_PALETTE = False
@@ -68,17 +74,17 @@ class Stage(App[int]):
         self.composer = Composer(glyphs, history)
         self.seam = Seam(glyphs)
         self.status = StatusBar(glyphs)
-        self.approval = ApprovalCard(glyphs)
-        self.waiting = WaitingList(glyphs)
         self.transcript = Transcript(
             palette=palette, glyphs=glyphs, motion=motion, hyperlinks=hyperlinks, id="transcript"
         )
-        self.pane = ChatsPane(motion=motion)
-        self.side = Container(self.pane, id="side")
+        self.side = Container(id="side")
+        self.furnished = False
+        """Whether all parts are there."""
         self.fd_guard: FdGuard | None = None
         """What keeps native output off the screen, where there is one."""
         self.side_wanted: bool | None = None
         """Whether the person opened or closed the side pane; None: the width decides."""
+        self._motion = motion
         self._title = ""
         self._early: list[events.Event] | None = []
         install(self, palette)
@@ -88,19 +94,46 @@ class Stage(App[int]):
         """Where messages are written."""
         return self.composer.draft
 
+    @cached_property
+    def approval(self) -> ApprovalCard:
+        """The card of an open question."""
+        from app.tui.widgets.approval import ApprovalCard
+
+        return ApprovalCard(self.glyphs)
+
+    @cached_property
+    def waiting(self) -> WaitingList:
+        """What waits for the running reply."""
+        from app.tui.widgets.waiting import WaitingList
+
+        return WaitingList(self.glyphs)
+
+    @cached_property
+    def pane(self) -> ChatsPane:
+        """All chats."""
+        from app.tui.widgets.side import ChatsPane
+
+        return ChatsPane(motion=self._motion)
+
     def compose(self) -> ComposeResult:
         with Horizontal(id="frame"):
             yield self.side
             with Vertical(id="main"):
                 yield self.transcript
-                yield self.approval
-                yield self.waiting
                 yield self.seam
                 yield self.composer
                 yield self.status
-                yield from self.overlays()
 
-    def overlays(self) -> Iterable[Widget]:
+    async def furnish(self) -> None:
+        """Bring the parts that the first frame does without."""
+        main = self.query_one("#main")
+        await self.side.mount(self.pane)
+        await main.mount(self.approval, self.waiting, before=self.seam)
+        await main.mount(*self.overlays())
+        self.furnished = True
+        self.place(*self.size)
+
+    def overlays(self) -> Sequence[Widget]:
         """What lies over the main area when it is open."""
         return ()
 
@@ -142,9 +175,10 @@ class Stage(App[int]):
         grid = self.grid
         self.composer.place(grid, composer_rows(height))
         self.seam.place(grid)
-        self.waiting.place(grid)
-        self.approval.place(grid, height)
-        self.placed(grid)
+        if self.furnished:
+            self.waiting.place(grid)
+            self.approval.place(grid, height)
+            self.placed(grid)
 
     def placed(self, grid: Grid) -> None:
         """The parts have their columns: whoever shows something of this width draws it anew."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from textual import work
@@ -15,16 +16,14 @@ from textual.widgets import TextArea
 from app.tui.grid import Grid
 from app.tui.program import Program
 from app.tui.sending import Block, blocks_of, draft_of, edited_blocks, mention, shell_block, wish_of
-from app.tui.transcript.tool_entry import ToolCall
-from app.tui.type_ahead import TypeAhead
-from app.tui.widgets.completion import CompletionList, Offer
 from app.tui.widgets.composer import Draft
-from app.tui.widgets.fuzzy import ranked
 from app.tui.widgets.paste import Folds
-from app.tui.widgets.waiting import WaitingList
 
 if TYPE_CHECKING:
     from app.tui.face import TuiFace
+    from app.tui.type_ahead import TypeAhead
+    from app.tui.widgets.completion import CompletionList
+    from app.tui.widgets.waiting import WaitingList
 
 MOST_OFFERS = 50
 _MENTION = re.compile(r'(?<!\S)@("?)([^\s"]*)$')
@@ -51,21 +50,35 @@ class Writing(Program):
 
     def __init__(self, *args: Any, **fields: Any) -> None:
         super().__init__(*args, **fields)
-        self.completion = CompletionList(self.glyphs)
         self.editing: Editing | None = None
         self._files: list[str] | None = None
         self._face: TuiFace | None = None
         self._done_for = ""
-        self.type_ahead = TypeAhead(self._engine_idle) if self.settings.get("type_ahead") else None
+        self.type_ahead: TypeAhead | None = None
 
     def _engine_idle(self) -> bool:
         return self.model.load is None and not any(
             chat.facts.running for chat in {*self.chats.values(), self.chat}
         )
 
-    def overlays(self) -> Iterable[Widget]:
+    @cached_property
+    def completion(self) -> CompletionList:
+        """What a command or a file may be."""
+        from app.tui.widgets.completion import CompletionList
+
+        return CompletionList(self.glyphs)
+
+    async def furnish(self) -> None:
+        """Bring the other parts, and what reads ahead."""
+        await super().furnish()
+        if self.settings.get("type_ahead"):
+            from app.tui.type_ahead import TypeAhead
+
+            self.type_ahead = TypeAhead(self._engine_idle)
+
+    def overlays(self) -> Sequence[Widget]:
         """The list of completions."""
-        yield self.completion
+        return (self.completion,)
 
     def on_mount(self) -> None:
         """The list takes some keys while it is open."""
@@ -158,6 +171,7 @@ class Writing(Program):
         """Run the person's own shell line; its output goes with the next message."""
         from app.tui.shell_line import run_line
         from app.tui.story import lines_of
+        from app.tui.transcript.tool_entry import ToolCall
 
         await self.ready()
         shown = ToolCall("!", line, state="running")
@@ -336,6 +350,7 @@ class Writing(Program):
     @work(exclusive=True, exit_on_error=False, group="completion")
     async def _offer_commands(self, line: str) -> None:
         from app import commands
+        from app.tui.widgets.completion import Offer
 
         if self._manager is None:
             return
@@ -354,6 +369,8 @@ class Writing(Program):
     async def _offer_files(self, typed: str, span: tuple[int, int]) -> None:
         from app.tui.files import project_files
         from app.tui.start import in_thread
+        from app.tui.widgets.completion import Offer
+        from app.tui.widgets.fuzzy import ranked
 
         if self._files is None or not typed:
             self._files = await in_thread(project_files, self.folder)

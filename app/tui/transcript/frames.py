@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import itemgetter
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from textual import events
 from textual.message import Message
@@ -20,10 +20,12 @@ from app.theming import Palette
 from app.tui.grid import grid_of
 from app.tui.transcript.canvas import SCROLLBAR_CELLS, Canvas
 from app.tui.transcript.entry import Entry
-from app.tui.transcript.gallery import Gallery
 from app.tui.transcript.page import Change
-from app.tui.transcript.picture_entry import PictureRow
 from app.tui.transcript.viewport import Viewport
+
+if TYPE_CHECKING:
+    from app.tui.transcript.gallery import Gallery
+    from app.tui.transcript.picture_entry import PictureRow
 
 FRAME_S = 1 / 30
 """Appended text is laid out and painted at most this often, in seconds."""
@@ -183,14 +185,14 @@ class Frames(Canvas):
                 before = page.total
                 page.lay(page.index(entry))
                 # a picture that is drawn late is nothing new
-                total += page.total - before if isinstance(entry, PictureRow) else 0
+                total += page.total - before if entry.kind == "picture" else 0
         viewport.place()
         viewport.grew(page.total - total)
         self._publish()
         self._repaint(page.take_changes(), moved=viewport.y - here)
         for entry in changed:
             self._settle_later(entry)
-        if any([isinstance(entry, PictureRow) for entry in changed]):
+        if any([entry.kind == "picture" for entry in changed]):
             self._draw_near()
         self._tick()
 
@@ -280,8 +282,8 @@ class Frames(Canvas):
         near: list[tuple[bool, PictureRow]] = []
         while index < len(page.entries) and row < y + 2 * rows:
             entry, height = page.entries[index], page.heights[index]
-            if isinstance(entry, PictureRow):
-                near.append((row + height <= y or row >= y + rows, entry))
+            if entry.kind == "picture":
+                near.append((row + height <= y or row >= y + rows, cast("PictureRow", entry)))
             row += height
             index += 1
         near.sort(key=itemgetter(0))

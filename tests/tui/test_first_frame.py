@@ -1,0 +1,62 @@
+"""What the first frame waits for: only what is on it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.app.terminal_process import ROOT
+
+AT_FIRST_FRAME = """
+import sys
+from app.config import resolve
+from app.glyphs import UNICODE
+from app.theming import palette, read
+from app.tui.app import FiresideApp
+from app.tui.start import Start
+
+class Watched(FiresideApp):
+    async def furnish(self):
+        rows = [strip.text for strip in self.screen._compositor.render_strips()]
+        print("shown" if any("/ command" in row for row in rows) else "empty", file=sys.__stdout__)
+        print(*sys.modules, file=sys.__stdout__)
+        self.exit()
+
+Watched(Start(resolve({})), palette(read("hearth")), UNICODE).run(headless=True, size=(100, 40))
+"""
+LATER = (
+    "app.commands",
+    "app.sessions.items",
+    "app.sessions.manager",
+    "app.sessions.store",
+    "app.tui.chat",
+    "app.tui.screens",
+    "app.tui.story",
+    "app.tui.transcript.entries",
+    "app.tui.transcript.gallery",
+    "app.tui.transcript.markdown",
+    "app.tui.widgets.approval",
+    "app.tui.widgets.completion",
+    "app.tui.widgets.side",
+    "app.tui.widgets.waiting",
+    "backend",
+    "tools",
+    "jinja2",
+    "markdown_it",
+    "numpy",
+    "PIL",
+    "pydantic",
+    "pygments",
+    "sqlite3",
+)
+"""What no empty chat needs; each costs the first frame milliseconds."""
+
+
+def test_the_first_frame_imports_only_what_it_shows() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", AT_FIRST_FRAME], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    shown, modules = done.stdout.splitlines()
+    assert shown == "shown"
+    early = [name for name in modules.split() if name.startswith(tuple(f"{later}." for later in LATER))]
+    assert [*early, *(name for name in LATER if name in modules.split())] == []
