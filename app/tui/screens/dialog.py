@@ -20,6 +20,7 @@ from textual.widget import Widget
 from app.textual_theme import tone_style
 from app.tui.frame import NARROW, TALL
 from app.tui.shell import Shell
+from app.tui.transcript.pictures import UPPER
 from app.tui.widgets.cells import Span
 from app.tui.widgets.ink import Ink, ink_of
 from app.tui.widgets.rows import Lines, Row
@@ -48,7 +49,8 @@ class Backdrop:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for segment in console.render(self._below._compositor, options):  # pyright: ignore[reportPrivateUsage]
-            yield segment if segment.control else Segment(segment.text, self._style)
+            # A picture is colours alone: without them its cells would be stripes.
+            yield segment if segment.control else Segment(segment.text.replace(UPPER, " "), self._style)
 
 
 class Sheet(Vertical):
