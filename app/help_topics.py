@@ -54,9 +54,17 @@ def topics() -> list[tuple[str, str]]:
 def _list_of(what: str, keymap: Mapping[str, str]) -> str:
     match what:
         case "keys":
-            from app.tui.keys import key_rows
+            from app.tui.keys import KEYS, can_be_other, shown
 
-            return _table(("key", "does"), ((f"`{keys}`", does) for _, keys, does in key_rows(keymap)))
+            rows = (
+                (
+                    f"`{shown(keymap.get(key.name, key.keys))}`",
+                    key.help,
+                    key.name if can_be_other(key) else "",
+                )
+                for key in KEYS
+            )
+            return _table(("key", "does", "name"), rows)
         case "commands":
             from app.commands import COMMANDS
 

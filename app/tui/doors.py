@@ -31,9 +31,9 @@ async def open_screen(app: FiresideApp, name: str, query: str = "") -> bool:
         case "theme":
             await _theme(app)
         case "help" | "keys":
-            from app.tui.screens.help import HelpScreen
+            from app.tui.screens.help import KEYS, REBIND, HelpScreen
 
-            await app.push_screen_wait(HelpScreen(app))
+            await app.push_screen_wait(HelpScreen(app, page=KEYS if name == "help" else REBIND))
         case "logs":
             from app.tui.screens.logs import LogScreen
 

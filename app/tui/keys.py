@@ -29,6 +29,8 @@ class Key:
     """Of the app; empty where a widget takes the key by itself."""
     priority: bool = False
     free: bool = False
+    beside: str = ""
+    """The name of a key in whose row of help this one is told."""
 
 
 KEYS: tuple[Key, ...] = (
@@ -44,8 +46,16 @@ KEYS: tuple[Key, ...] = (
     Key("newest", "read", "end,ctrl+end", "to the newest line", "newest", free=True),
     Key("stop", "reply", "escape", "stop, keep the text", "stop"),
     Key("retry", "reply", "ctrl+r", "another variant", "retry", priority=True),
-    Key("variant_before", "reply", "left_square_bracket", "the variant before", "variant(-1)", free=True),
-    Key("variant_after", "reply", "right_square_bracket", "the variant after", "variant(1)", free=True),
+    Key("variant_before", "reply", "left_square_bracket", "walk the variants", "variant(-1)", free=True),
+    Key(
+        "variant_after",
+        "reply",
+        "right_square_bracket",
+        "walk the variants",
+        "variant(1)",
+        free=True,
+        beside="variant_before",
+    ),
     Key("fold", "reply", "ctrl+t", "fold all thoughts", "fold_thoughts", priority=True),
     Key("chats", "move", "ctrl+b,f2", "chats", "chats", priority=True),
     Key("new_chat", "move", "ctrl+n", "new chat", "new_chat", priority=True),
@@ -53,16 +63,17 @@ KEYS: tuple[Key, ...] = (
     Key("models", "move", "ctrl+l,f4", "models", "models", priority=True),
     Key("find", "move", "alt+f,f7", "find in this chat", "find", priority=True),
     Key("palette", "more", "ctrl+p", "any command, by name", "palette", priority=True),
-    Key("help", "more", "question_mark", "this page", "help", free=True),
-    Key("help_always", "more", "f1", "it, while writing too", "help", priority=True),
+    Key("rebind", "more", "/keys", "change any of these"),
+    Key("help_always", "more", "f1", "this page", "help", priority=True),
+    Key("help", "more", "question_mark", "this page", "help", free=True, beside="help_always"),
     Key("approvals", "more", "shift+tab", "what runs unasked", "cycle_approval", priority=True),
     Key("next", "more", "tab", "to what waits, to chats", "next", priority=True),
     Key("params", "more", "f5", "parameters", "params", priority=True),
     Key("themes", "more", "f6", "themes", "themes", priority=True),
-    Key("block_down", "more", "alt+down", "the block below", "block(1)", priority=True),
-    Key("block_more", "more", "r o p t", "redo, link, pager, tokens"),
-    Key("page_up", "more", "pageup", "a page up", "page(-1)", priority=True),
-    Key("page_down", "more", "pagedown", "a page down", "page(1)", priority=True),
+    Key("block_down", "read", "alt+down", "block cursor", "block(1)", priority=True, beside="block_up"),
+    Key("block_more", "more", "r o p t", "redo link pager tokens"),
+    Key("page_up", "more", "pageup", "a page up or down", "page(-1)", priority=True),
+    Key("page_down", "more", "pagedown", "a page up or down", "page(1)", priority=True, beside="page_up"),
     Key("oldest", "more", "home,ctrl+home", "to the beginning", "oldest", free=True),
     Key("copy", "more", "ctrl+c", "copy, stop, clear, quit", "copy_or_stop", priority=True),
     Key("mouse", "more", "ctrl+o", "mouse on or off", "mouse", priority=True),
@@ -94,6 +105,11 @@ def free_keys(keymap: Mapping[str, str]) -> frozenset[str]:
     return frozenset(name.strip() for keys in found for name in keys.split(",") if name.strip())
 
 
+def can_be_other(key: Key) -> bool:
+    """Whether the settings file may bind other keys to it."""
+    return bool(key.action) or key.name in OF_DRAFT
+
+
 def keys_of(name: str, keymap: Mapping[str, str]) -> list[str]:
     """The keys of one thing, as they are bound now."""
     keys = next(key.keys for key in KEYS if key.name == name)
@@ -102,7 +118,7 @@ def keys_of(name: str, keymap: Mapping[str, str]) -> list[str]:
 
 def read_keymap(table: Mapping[str, object]) -> tuple[dict[str, str], list[str]]:
     """The `[keys]` table as a keymap, and what is wrong with it in sentences."""
-    names = [key.name for key in KEYS if key.action or key.name in OF_DRAFT]
+    names = [key.name for key in KEYS if can_be_other(key)]
     keymap: dict[str, str] = {}
     wrong: list[str] = []
     for name, value in table.items():
@@ -121,9 +137,12 @@ def key_rows(keymap: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """Every key as (group, keys, what it does), grouped."""
     rows: list[tuple[str, str, str]] = []
     for group in GROUPS:
-        rows += [
-            (group, shown(keymap.get(key.name, key.keys)), key.help) for key in KEYS if key.group == group
-        ]
+        for key in KEYS:
+            if key.group != group or key.beside:
+                continue
+            told = [key, *(other for other in KEYS if other.beside == key.name)]
+            keys = " ".join(filter(None, (shown(keymap.get(one.name, one.keys)) for one in told)))
+            rows.append((group, keys, key.help))
     return rows
 
 

@@ -18,7 +18,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from app.textual_theme import tone_style
-from app.tui.frame import NARROW, TALL
+from app.tui.frame import NARROW, is_tall
 from app.tui.shell import Shell
 from app.tui.transcript.pictures import UPPER
 from app.tui.widgets.cells import Span
@@ -32,7 +32,8 @@ Hint = tuple[str, str]
 TOP_TALL, TOP_LOW = 6, 1
 MAX_ROWS = 24
 LOW_MARGIN_ROWS = 4
-"""Rows left free under a dialog: seam, composer and status stay in sight."""
+"""Rows left free under a dialog: seam, composer and status stay in sight, and a blank one where there
+is one above the status."""
 PADDING = 3
 _HINT_GAP = 3
 SPREAD, HANGING = "-spread", "-hanging"
@@ -119,19 +120,25 @@ class Dialog(ModalScreen[ResultT], Generic[ResultT]):
     def sheet_width(self) -> int:
         """Cells of the panel."""
         width = self.size.width
-        return width if width < NARROW else min(self.WIDTH, width - 2)
+        return width if width < NARROW else min(self.width_wanted, width - 2)
+
+    @property
+    def width_wanted(self) -> int:
+        """Cells of the panel where there is room."""
+        return self.WIDTH
 
     @property
     def sheet_rows(self) -> int:
         """Rows of the panel."""
         height = self.size.height
-        most = max(3, height - self._top - (LOW_MARGIN_ROWS if height >= 16 else 0))
+        below = 0 if height < 16 else LOW_MARGIN_ROWS + is_tall(height)
+        most = max(3, height - self._top - below)
         return min(most, self.rows_wanted() if self.ROWS is None else self.ROWS)
 
     @property
     def _top(self) -> int:
         height = self.size.height
-        return TOP_TALL if height >= TALL else TOP_LOW if height >= 16 else 0
+        return TOP_TALL if is_tall(height) else TOP_LOW if height >= 16 else 0
 
     # ---- making ----------------------------------------------------------------------------
 

@@ -12,10 +12,10 @@ from textual.widgets import Input
 
 from app.glyphs import Glyphs
 from app.help_topics import topic, topics
-from app.tui.screens.dialog import Dialog, Hint, spread
+from app.tui.screens.dialog import MAX_ROWS, Dialog, Hint, spread
 from app.tui.screens.pages import markdown_rows
 from app.tui.shell import Shell
-from app.tui.widgets.cells import Line, Span, fitted
+from app.tui.widgets.cells import Line, Span, fitted, plain
 from app.tui.widgets.filter import Filter
 from app.tui.widgets.fuzzy import match
 from app.tui.widgets.rows import BLANK, Row, RowList
@@ -23,10 +23,18 @@ from app.tui.widgets.rows import BLANK, Row, RowList
 KeyRow = tuple[str, str, str]
 """A group, the keys, and what they do."""
 
-KEYS = "keys"
+KEYS, MORE = "keys", "more keys"
+REBIND = "change keys"
+"""The page of the topic `keys`, whose list this one replaces."""
+FIRST_OF_MORE = 2
+"""Keys without a group that the short page has all the same."""
 _KEY_WIDTH = 8
 _GAP = 2
-_HINTS: Sequence[Hint] = (("tab", "topics"), ("", "type to filter"), ("esc", "closes"))
+_TWO_COLUMNS_FROM = 60
+_WIDE_FROM = 120
+_AROUND_ROWS = 4
+"""Rows of the dialog above and below the list."""
+_HINTS: Sequence[Hint] = (("tab", "more"), ("", "type to filter"), ("esc", "closes"))
 
 
 def grouped_keys(rows: Iterable[KeyRow]) -> dict[str, list[KeyRow]]:
@@ -43,8 +51,8 @@ def key_page(rows: Sequence[KeyRow], width: int, glyphs: Glyphs) -> list[Row]:
     Keys without a group, or of the group `more`, come last under a rule.
     """
     groups = grouped_keys(rows)
-    last = [*groups.pop("", []), *groups.pop("more", [])]
-    two = width >= 60
+    last = last_keys(groups)
+    two = width >= _TWO_COLUMNS_FROM
     column = (width - 4) // 2 + 2 if two else width
     blocks = [_block(name, group, column, glyphs) for name, group in groups.items()]
     page: list[Row] = []
@@ -53,11 +61,39 @@ def key_page(rows: Sequence[KeyRow], width: int, glyphs: Glyphs) -> list[Row]:
         page += [BLANK] if page else []
         page += _beside(pair, column)
     if last:
-        lines = [_key_line(row, column, glyphs) for row in last]
-        half = -(-len(lines) // 2) if two else len(lines)
-        page += [*([BLANK] if page else []), Row((Span(glyphs.rule * width, "faint"),), indent=0)]
-        page += _beside([part for part in (lines[:half], lines[half:]) if part], column)
+        rule = Row((Span(glyphs.rule * width, "faint"),), indent=0)
+        page += [*([BLANK] if page else []), rule, *_last_rows(last, column, glyphs, two=two)]
     return page
+
+
+def short_page(rows: Sequence[KeyRow], width: int, glyphs: Glyphs, height: int) -> list[Row] | None:
+    """As `key_page`, with only the first keys below the groups; None where `height` is not enough."""
+    groups = grouped_keys(rows)
+    last = last_keys(groups)[:FIRST_OF_MORE]
+    page = key_page([*(row for group in groups.values() for row in group), *last], width, glyphs)
+    if len(page) > height:
+        del page[max(index for index, row in enumerate(page) if row == BLANK)]
+    return page if len(page) <= height else None
+
+
+def last_keys(groups: dict[str, list[KeyRow]]) -> list[KeyRow]:
+    """The keys that have no group of their own; they are taken out of `groups`."""
+    return [*groups.pop("", []), *groups.pop("more", [])]
+
+
+def more_page(rows: Sequence[KeyRow], width: int, glyphs: Glyphs) -> list[Row]:
+    """The keys that the short page leaves out."""
+    two = width >= _TWO_COLUMNS_FROM
+    column = (width - 4) // 2 + 2 if two else width
+    return _last_rows(last_keys(grouped_keys(rows))[FIRST_OF_MORE:], column, glyphs, two=two)
+
+
+def _last_rows(rows: Sequence[KeyRow], column: int, glyphs: Glyphs, *, two: bool) -> list[Row]:
+    lines = [_key_line(row, column, glyphs) for row in rows]
+    if not two:
+        return _beside([lines], column)
+    # Read from left to right: what is needed most stands in the first row.
+    return _beside([lines[::2], lines[1::2]], column)
 
 
 def _block(name: str, rows: Sequence[KeyRow], width: int, glyphs: Glyphs) -> list[Line]:
@@ -67,7 +103,7 @@ def _block(name: str, rows: Sequence[KeyRow], width: int, glyphs: Glyphs) -> lis
 def _key_line(row: KeyRow, width: int, glyphs: Glyphs) -> Line:
     names = row[1].split(" ")
     # Of several keys for one thing those that have room; what was filtered for is shown whole.
-    while len(names) > 1 and cell_len(glyphs.key(" ".join(names))) > _KEY_WIDTH:
+    while max(map(len, names)) > 1 and len(names) > 1 and cell_len(glyphs.key(" ".join(names))) > _KEY_WIDTH:
         names.pop()
     keys = Span(glyphs.key(" ".join(names)), bold=True)
     gap = Span(" " * max(1, _KEY_WIDTH + _GAP - cell_len(keys.text)))
@@ -103,7 +139,7 @@ def _beside(blocks: Sequence[Sequence[Line]], width: int) -> list[Row]:
 class HelpScreen(Dialog[None]):
     """Keys and topics. Tab walks the pages, typing filters the keys."""
 
-    WIDTH = 76
+    ROWS = None
     BINDINGS: ClassVar[Any] = [
         Binding("up", "move(-1)", show=False, priority=True),
         Binding("down", "move(1)", show=False, priority=True),
@@ -122,10 +158,12 @@ class HelpScreen(Dialog[None]):
         read: Callable[[str], str] | None = None,
     ) -> None:
         super().__init__(shell, page, _HINTS)
-        self._names = [KEYS, *(name for name, _ in topics() if name != KEYS)]
-        self._page = page if page in self._names else KEYS
+        topic_names = [REBIND if name == "keys" else name for name, _ in topics()]
+        self._all_pages = (KEYS, MORE, *topic_names)
+        self._page = page if page in self._all_pages else KEYS
         self._key_rows = shell.key_rows() if rows is None else rows
         self._read = read or _topic_text
+        self._short: list[Row] | None = None
         self.filter = Filter("")
         self.list = RowList(id="list")
 
@@ -138,28 +176,59 @@ class HelpScreen(Dialog[None]):
         # The filter takes the blank row under the title, and is not seen before something is typed.
         self._head.styles.margin = (1, 3, 0, 3)
 
+    @property
+    def width_wanted(self) -> int:
+        return 104 if self.size.width >= _WIDE_FROM else 76
+
+    def rows_wanted(self) -> int:
+        return max(MAX_ROWS, len(self._whole_page()) + _AROUND_ROWS)
+
+    def _whole_page(self) -> list[Row]:
+        return key_page(self._key_rows, self.inner_width, self.ink.glyphs)
+
+    @property
+    def _pages(self) -> list[str]:
+        """The pages at this size: more keys are one of their own where one page cannot have all."""
+        return [name for name in self._all_pages if name != MORE or self._short is not None]
+
     def resized(self) -> None:
+        height = self.sheet_rows - _AROUND_ROWS
+        fits = len(self._whole_page()) <= height
+        glyphs = self.ink.glyphs
+        self._short = None if fits else short_page(self._key_rows, self.inner_width, glyphs, height)
+        if self._page not in self._pages:
+            self._page = KEYS
         self._fill()
 
     def _fill(self) -> None:
         query = self.filter.value
         self.filter.hide(not query)
-        if self._page == KEYS:
-            found = [row for row in self._key_rows if match(query, f"{row[1]} {row[2]}", loose=0)]
-            layout = found_page if query else key_page
-            rows = layout(found, self.inner_width, self.ink.glyphs)
-            if not found:
-                rows = [Row((Span("No key does that.", bold=True),), indent=0)]
-        else:
-            rows = [
-                Row(row.left, row.right, indent=0)
-                for row in markdown_rows(self._read(self._page), self.inner_width, self.ink)
-                if not query or match(query, "".join(span.text for span in row.left), loose=0)
-            ]
         self.heading = self._page
         self._show_head()
-        self.list.show(rows)
+        self.list.show(self._found(query) if query else self._shown_page())
         self.list.jump(end=False)
+
+    def _shown_page(self) -> list[Row]:
+        match self._page:
+            case "keys":
+                return self._short or self._whole_page()
+            case "more keys":
+                return more_page(self._key_rows, self.inner_width, self.ink.glyphs)
+            case _:
+                return self._topic_rows()
+
+    def _topic_rows(self) -> list[Row]:
+        name = "keys" if self._page == REBIND else self._page
+        rows = markdown_rows(self._read(name), self.inner_width, self.ink)
+        return [Row(row.left, row.right, indent=0) for row in rows]
+
+    def _found(self, query: str) -> list[Row]:
+        if self._page not in (KEYS, MORE):
+            rows = self._topic_rows()
+            found = [row for row in rows if match(query, "".join(span.text for span in row.left), loose=0)]
+            return found or _nothing(f"Nothing on this page holds {plain(query)}.")
+        keys = [row for row in self._key_rows if match(query, f"{row[1]} {row[2]}", loose=0)]
+        return found_page(keys, self.inner_width, self.ink.glyphs) or _nothing("No key does that.")
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
@@ -171,8 +240,8 @@ class HelpScreen(Dialog[None]):
 
     def action_turn(self, step: int) -> None:
         """Show the next page."""
-        place = self._names.index(self._page) + step
-        self._page = self._names[place % len(self._names)]
+        pages = self._pages
+        self._page = pages[(pages.index(self._page) + step) % len(pages)]
         self.filter.input.value = ""
         self._fill()
 
@@ -187,6 +256,13 @@ class HelpScreen(Dialog[None]):
             self.filter.input.value = ""
         else:
             self.dismiss(None)
+
+
+def _nothing(words: str) -> list[Row]:
+    return [
+        Row((Span(words, bold=True),), indent=0),
+        Row((Span("Fewer letters find more; esc shows all again.", "muted"),), indent=0),
+    ]
 
 
 def _topic_text(name: str) -> str:

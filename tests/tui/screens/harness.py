@@ -101,8 +101,13 @@ class Harness(App[None]):
             ("move", "ctrl+n", "new chat"),
             ("move", "ctrl+f", "search all chats"),
             ("move", "ctrl+l", "models"),
-            ("", "ctrl+p", "any command, by name"),
-            ("", "/keys", "change any of these"),
+            ("more", "ctrl+p", "any command, by name"),
+            ("more", "/keys", "change any of these"),
+            ("more", "f1 ?", "this page"),
+            ("more", "shift+tab", "what runs unasked"),
+            ("more", "pageup pagedown", "a page up or down"),
+            ("more", "r o p t", "redo link pager tokens"),
+            ("more", "ctrl+q", "quit"),
         )
 
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 from textual.events import Paste
 
 from app import glyphs, theming
@@ -16,7 +17,7 @@ from app.commands import COMMANDS
 from app.tui.files import MOST
 from app.tui.keys import key_rows
 from app.tui.screens.files import FilesPicker
-from app.tui.screens.help import HelpScreen, key_page
+from app.tui.screens.help import MORE, REBIND, HelpScreen, key_page
 from app.tui.screens.logs import LogScreen, tail
 from app.tui.screens.palette import CommandPalette
 from app.tui.screens.themes import ThemePicker
@@ -254,15 +255,23 @@ async def test_help_in_a_light_theme_without_unicode() -> None:
         snapshots.check(app, "help-140x40-daylight-ascii")
 
 
-async def test_every_real_key_is_on_the_page() -> None:
+@pytest.mark.parametrize("size", [(80, 24), (140, 40)])
+async def test_every_real_key_is_told_whole_on_pages_that_need_no_scrolling(size: tuple[int, int]) -> None:
     app = Harness(ascii=True)
-    async with app.run_test(size=(140, 60)) as pilot:
+    async with app.run_test(size=size) as pilot:
         screen = HelpScreen(app, rows=key_rows({}))
         await app.open(screen)
         await pilot.pause()
-        words = " ".join("".join(span.text for span in row.left) for row in screen.list.rows)
+        pages = [page(app)]
+        assert len(screen.list.rows) <= screen.list.size.height
+        if size == (80, 24):
+            assert "any command, by name" in pages[0] and "change any of these" in pages[0]
+            await pilot.press("tab")
+            await pilot.pause()
+            assert "more keys" in page(app) and len(screen.list.rows) <= screen.list.size.height
+            pages.append(page(app))
         for _, keys, does in key_rows({}):
-            assert keys.split(" ")[0] in words and does[:16] in words
+            assert keys.split(" ")[0] in "\n".join(pages) and does in "\n".join(pages)
 
 
 async def test_typing_filters_the_keys_and_esc_first_clears_that() -> None:
@@ -283,12 +292,39 @@ async def test_tab_walks_through_the_topics() -> None:
     app = Harness()
     async with app.run_test(size=(80, 24)) as pilot:
         await app.open(HelpScreen(app))
-        await pilot.press("tab")
-        await pilot.pause()
-        assert "What runs without asking" in page(app) or "Tools" in page(app)
-        await pilot.press("shift+tab")
+        names = [MORE, REBIND, "tools"]
+        for name in names:
+            await pilot.press("tab")
+            await pilot.pause()
+            assert app.screen.query_one("#head", Lines).rows[0].left[0].text == name
+        for _ in names:
+            await pilot.press("shift+tab")
         await pilot.pause()
         assert "block cursor" in page(app)
+
+
+async def test_a_page_is_opened_by_its_name_and_filtered_too() -> None:
+    app = Harness()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.open(HelpScreen(app, page=REBIND))
+        await pilot.press(*"settings")
+        await pilot.pause()
+        assert "settings file" in page(app)
+        await pilot.press(*"zzz")
+        await pilot.pause()
+        assert "Nothing on this page holds settingszzz." in page(app)
+
+
+@pytest.mark.parametrize("size", [(60, 20), (40, 12), (200, 60), (80, 24)])
+async def test_help_takes_another_size_while_it_is_open(size: tuple[int, int]) -> None:
+    app = Harness()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.open(HelpScreen(app))
+        await pilot.press("tab")
+        await pilot.resize_terminal(*size)
+        await pilot.pause()
+        assert "keys" in page(app)
+        assert all(cell_len(row) <= size[0] for row in page(app).splitlines())
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 70, 98])
