@@ -337,7 +337,7 @@ class Writing(Program):
     def _complete(self) -> None:
         text, caret = self.draft.text, self.draft.caret
         before = text[:caret]
-        if before == self._done_for:
+        if before and before == self._done_for:
             return
         self._done_for = ""
         if _COMMAND.match(before) and not before.startswith("//") and "\n" not in text:

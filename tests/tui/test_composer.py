@@ -198,6 +198,15 @@ async def test_a_message_that_cannot_be_sent_comes_back(tmp_path: Path) -> None:
         gate.set()
 
 
+async def test_a_list_closes_with_the_draft_that_it_was_for(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+    async with running(workspace=tmp_path) as run:
+        run.app.draft.put("see @not")
+        await run.until(lambda: run.app.completion.opened)
+        run.app.draft.put("")
+        await run.until(lambda: not run.app.completion.opened)
+
+
 async def test_a_command_typed_faster_than_it_is_offered_is_the_one_that_runs() -> None:
     async with running() as run:
         run.app.draft.focus()
