@@ -77,6 +77,10 @@ class Face(Protocol):
         """Let a content block of the chat's go with the next message."""
         ...
 
+    def name_file(self, name: str) -> bool:
+        """Name a file in the draft, with which it goes. False in a face where that cannot be."""
+        ...
+
     def insert(self, text: str) -> None:
         """Put text into the draft, where the caret is."""
         ...

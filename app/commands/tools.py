@@ -92,15 +92,13 @@ async def _attach(face: Face, rest: str) -> None:
     name = (rest or await face.ask("File") or "").strip()
     if not name:
         return
+    if face.name_file(name):
+        return
+    from app.tui.sending import file_block
+
     session_id = await face.session()
     file = await face.manager.files.upload(session_id, Path(name).expanduser())
-    if file.content_type.startswith("image/"):
-        block = {"type": "input_image", "file_id": file.id}
-    elif file.content_type.startswith("audio/"):
-        block = {"type": "input_audio", "file_id": file.id}
-    else:
-        block = {"type": "input_file", "file_id": file.id, "filename": file.name}
-    face.attach(block, clean(file.name))
+    face.attach(file_block(file.id, file.name, file.bytes, file.content_type), clean(file.name))
     face.say(f"{clean(file.name)} goes with the next message, {file.bytes:,} bytes.")
 
 

@@ -154,6 +154,9 @@ class ReplFace:
     def attach(self, block: Mapping[str, Any], name: str) -> None:
         self.chat.attached.append(dict(block))
 
+    def name_file(self, name: str) -> bool:
+        return False
+
     def insert(self, text: str) -> None:
         self.console.insert(text)
 

@@ -52,6 +52,14 @@ class TuiFace:
     def attach(self, block: Mapping[str, Any], name: str) -> None:
         self._app.attach({"filename": name, **block})
 
+    def name_file(self, name: str) -> bool:
+        from app.tui.sending import mention_of
+
+        text = mention_of(name, self._app.folder)
+        if text is not None:
+            self.insert(f"{text} ")
+        return text is not None
+
     def insert(self, text: str) -> None:
         self._app.draft.insert_text(text)
         self._app.draft.focus()

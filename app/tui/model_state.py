@@ -29,6 +29,7 @@ class ModelState:
     layers: int = 0
     window: int | None = None
     tools: bool = False
+    sees: bool = False
 
     def read(self, manager: SessionManager) -> None:
         """Take what the engine tells of the model that is loaded."""
@@ -37,7 +38,7 @@ class ModelState:
             return
         self.name = short_name(card.model_id)
         self.window = card.max_seq
-        self.tools = card.supports_tools
+        self.tools, self.sees = card.supports_tools, card.supports_vision
         self.gpu_layers, self.layers = layers_of(manager.desk.engine.residency)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from mimetypes import guess_type
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Kind = Literal["nothing", "message", "command", "shell"]
 Block = dict[str, Any]
 TEXT_TYPES = ("input_text", "text", "output_text")
+_MOST_PATH_CHARS = 4000
 _MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|(\S+))')
 
 
@@ -98,6 +99,41 @@ def mention(path: str) -> str:
     return f'@"{path}"' if re.search(r"\s", path) else f"@{path}"
 
 
+def mention_of(name: str, folder: Path) -> str | None:
+    """What names a file in a draft of a chat that works in `folder`; None where there is none of that name,
+    or it cannot be written so."""
+    for candidate in (name, os.path.abspath(os.path.expanduser(name))):
+        text = mention(candidate)
+        if [path.name for path in mentions(text, folder)] == [os.path.basename(candidate)]:
+            return text
+    return None
+
+
+def pasted_pictures(text: str, folder: Path) -> str | None:
+    """What names the pictures whose paths were pasted, as a file manager or a shell writes them; else None."""
+    import shlex
+    from urllib.parse import unquote
+
+    if len(text) > _MOST_PATH_CHARS:
+        return None
+    try:
+        names = shlex.split(text)
+    except ValueError:
+        return None
+    names = [unquote(name.removeprefix("file://")) if name.startswith("file:///") else name for name in names]
+    if not names or not all(name.startswith(("/", "~/")) and is_picture(name) for name in names):
+        return None
+    named = [text for name in names if (text := mention_of(name, folder)) is not None]
+    return f"{' '.join(named)} " if len(named) == len(names) else None
+
+
+def is_picture(name: str) -> bool:
+    """Whether a file's name says that it is a picture."""
+    from mimetypes import guess_type
+
+    return (guess_type(name)[0] or "").startswith("image/")
+
+
 def file_block(file_id: str, name: str, size: int, content_type: str) -> Block:
     """The block of an uploaded file."""
     kind = "input_file"
@@ -111,7 +147,7 @@ def file_block(file_id: str, name: str, size: int, content_type: str) -> Block:
 def picture_names(attached: Iterable[Mapping[str, Any]], named: Iterable[Path]) -> list[str]:
     """The names of the pictures among what goes with a message."""
     names = [str(block.get("filename")) for block in attached if block.get("type") == "input_image"]
-    return [*names, *[path.name for path in named if (guess_type(path.name)[0] or "").startswith("image/")]]
+    return [*names, *[path.name for path in named if is_picture(path.name)]]
 
 
 def require_sight(

@@ -15,7 +15,7 @@ from textual.widgets import TextArea
 
 from app.tui.grid import Grid
 from app.tui.program import Program
-from app.tui.sending import Block, blocks_of, draft_of, edited_blocks, mention, shell_block, wish_of
+from app.tui.sending import Block, blocks_of, draft_of, edited_blocks, mention, pasted_pictures, shell_block, wish_of
 from app.tui.widgets.composer import Draft
 from app.tui.widgets.paste import Folds
 
@@ -83,6 +83,10 @@ class Writing(Program):
     def on_mount(self) -> None:
         """The list takes some keys while it is open."""
         self.draft.picking = lambda: self.completion.opened
+        self.draft.pictures_in = self._pictures_in
+
+    def _pictures_in(self, text: str) -> str | None:
+        return pasted_pictures(text, self.folder) if self.model.sees else None
 
     def placed(self, grid: Grid) -> None:
         """Another size."""

@@ -87,6 +87,8 @@ class Draft(TextArea):
         self.newline_keys: Collection[str] = ("ctrl+j", "alt+enter", "shift+enter")
         self.picking: Callable[[], bool] = lambda: False
         """Whether a list is open that some keys belong to."""
+        self.pictures_in: Callable[[str], str | None] = lambda text: None
+        """What stands in the draft for a paste that is the paths of pictures, and nothing else."""
         self._most_rows = 8
         self._walked_to: str | None = None
         self._look = 0
@@ -291,7 +293,7 @@ class Draft(TextArea):
         text = sanitize(normalized(text))
         if not text:
             return
-        shown = self.folds.fold(text) if is_long(text) else text
+        shown = self.pictures_in(text) or (self.folds.fold(text) if is_long(text) else text)
         result = self._replace_via_keyboard(shown, *self.selection)
         if result is not None:
             self.move_cursor(result.end_location)
