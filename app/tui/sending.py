@@ -110,7 +110,10 @@ def mention_of(name: str, folder: Path) -> str | None:
 
 
 def pasted_pictures(text: str, folder: Path) -> str | None:
-    """What names the pictures whose paths were pasted, as a file manager or a shell writes them; else None."""
+    """What names the pictures whose paths were pasted, as a file manager or a shell writes them.
+
+    None for a paste that is anything else.
+    """
     import shlex
     from urllib.parse import unquote
 
@@ -123,7 +126,7 @@ def pasted_pictures(text: str, folder: Path) -> str | None:
     names = [unquote(name.removeprefix("file://")) if name.startswith("file:///") else name for name in names]
     if not names or not all(name.startswith(("/", "~/")) and is_picture(name) for name in names):
         return None
-    named = [text for name in names if (text := mention_of(name, folder)) is not None]
+    named = [one for name in names if (one := mention_of(name, folder)) is not None]
     return f"{' '.join(named)} " if len(named) == len(names) else None
 
 

@@ -15,7 +15,16 @@ from textual.widgets import TextArea
 
 from app.tui.grid import Grid
 from app.tui.program import Program
-from app.tui.sending import Block, blocks_of, draft_of, edited_blocks, mention, pasted_pictures, shell_block, wish_of
+from app.tui.sending import (
+    Block,
+    blocks_of,
+    draft_of,
+    edited_blocks,
+    mention,
+    pasted_pictures,
+    shell_block,
+    wish_of,
+)
 from app.tui.widgets.composer import Draft
 from app.tui.widgets.paste import Folds
 
