@@ -13,6 +13,7 @@ from PIL import Image
 from app.sessions.manager import SessionManager
 from app.sessions.store import Store
 from app.theming import palette, read
+from app.tui.sending import pasted_pictures
 from app.tui.transcript.picture_entry import PictureRow
 from app.tui.transcript.pictures import UPPER
 from backend.scripted import CARD, ScriptedEngine
@@ -107,3 +108,62 @@ async def test_pictures_that_a_person_turned_off_have_their_names(tmp_path: Path
         await run.until(lambda: run.app.transcript.settled)
         assert any("picture  chart.png" in line for line in run.screen())
         assert UPPER not in "\n".join(run.screen())
+
+
+async def test_an_attached_picture_is_named_in_the_draft_and_can_be_taken_out(tmp_path: Path) -> None:
+    saved(tmp_path, "my chart.png")
+    engine = ScriptedEngine([["a red bar"], ["nothing"]], card=SEES)
+    async with running(engine=engine, workspace=tmp_path) as run:
+        await run.send(f"/attach {tmp_path / 'my chart.png'}")
+        await run.until(lambda: run.app.draft.text == f'@"{tmp_path / "my chart.png"}" ')
+        run.app.draft.insert_text("what is it")
+        await run.pilot.press("enter")
+        await run.until(lambda: run.texts("answer") == ["a red bar"] and drawn(run))
+        assert len(rows(run)) == 1
+        await run.send("/attach my chart.png")
+        await run.until(lambda: run.app.draft.text == '@"my chart.png" ')
+        await run.ask("and without it?")
+        assert len(rows(run)) == 1
+
+
+async def test_what_cannot_be_attached_says_so(tmp_path: Path) -> None:
+    async with running(workspace=tmp_path) as run:
+        await run.send("/attach nothing.png")
+        await run.until(lambda: "nothing.png cannot be read" in run.seam)
+
+
+@pytest.mark.parametrize("sees", [True, False])
+async def test_a_pasted_path_is_the_picture_where_the_model_sees(tmp_path: Path, sees: bool) -> None:
+    path = saved(tmp_path, "my chart.png")
+    engine = ScriptedEngine([["a red bar"]], card=replace(CARD, supports_vision=sees))
+    async with running(engine=engine, workspace=tmp_path) as run:
+        written = str(path).replace(" ", "\\ ")
+        run.app.draft.paste(written)
+        assert run.app.draft.text == (f'@"{path}" ' if sees else written)
+        if not sees:
+            return
+        await run.pilot.press("enter")
+        await run.until(lambda: run.texts("answer") == ["a red bar"] and drawn(run))
+        assert "picture  my chart.png" in "\n".join(run.screen())
+
+
+def test_what_is_pasted_is_a_picture_only_where_it_is_nothing_else(tmp_path: Path) -> None:
+    path, other = saved(tmp_path), saved(tmp_path, "other one.jpg")
+    (tmp_path / "notes.txt").write_text("x")
+    wanted = {
+        f"{path}": f"@{path} ",
+        f"{path}\n": f"@{path} ",
+        f"'{other}'": f'@"{other}" ',
+        f"file://{str(other).replace(' ', '%20')}": f'@"{other}" ',
+        f"{path} '{other}'": f'@{path} @"{other}" ',
+        f"look at {path}": None,
+        f"{tmp_path}/notes.txt": None,
+        f"{tmp_path}/gone.png": None,
+        "chart.png": None,
+        "it's": None,
+        "": None,
+        "/" * 9000 + "a.png": None,
+        "~nobody/a.png": None,
+        "/a\0b.png": None,
+    }
+    assert {text: pasted_pictures(text, tmp_path) for text in wanted} == wanted
