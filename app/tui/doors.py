@@ -137,11 +137,12 @@ async def _tools(app: FiresideApp) -> None:
 
 
 async def _tokens(app: FiresideApp) -> None:
-    from app.tui.screens.tokens import TokenView, last_tokens
+    from app.tui.screens.tokens import TokenView, last_tokens, record_tokens
 
-    manager = app.chat.manager
-    item_id, tokens = await last_tokens(manager, await app.chat.ensure())
-    chosen = await app.push_screen_wait(TokenView(app, tokens))
+    manager, session_id = app.chat.manager, await app.chat.ensure()
+    item_id, tokens = await last_tokens(manager, session_id)
+    view = TokenView(app, tokens, lambda: record_tokens(manager, session_id))
+    chosen = await app.push_screen_wait(view)
     if chosen is not None:
         async with app.telling():
             await manager.continue_from(item_id, chosen.index, chosen.token_id)

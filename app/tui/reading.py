@@ -229,11 +229,13 @@ class Reading(Writing):
     async def show_tokens(self, item: Item) -> None:
         """How sure a reply was of each token; it can be written again from one of them."""
         from app.sessions.items import Message
-        from app.tui.screens.tokens import TokenView, tokens_of
+        from app.tui.screens.token_flow import tokens_of
+        from app.tui.screens.tokens import TokenView, record_tokens
 
-        tokens = item.tokens if isinstance(item, Message) else None
-        shell = cast("Shell", self)
-        chosen = await self.push_screen_wait(TokenView(shell, tokens_of(tokens or ())))
+        manager, session_id = self.chat.manager, await self.chat.ensure()
+        tokens = tokens_of((item.tokens if isinstance(item, Message) else None) or ())
+        view = TokenView(cast("Shell", self), tokens, lambda: record_tokens(manager, session_id))
+        chosen = await self.push_screen_wait(view)
         if chosen is None:
             return
         async with self.telling():

@@ -9,6 +9,7 @@ from pathlib import Path
 from app import config, paths
 from app.config import KINDS, Value
 from app.kinds import wanted
+from app.tui.screens.setting_words import words_of
 from app.tui.screens.values import Shown, ValuesScreen, as_text
 from app.tui.shell import Shell
 from app.tui.widgets.cells import from_home
@@ -30,6 +31,7 @@ def shown_settings(values: Mapping[str, Value], file: Path) -> list[Shown]:
     for key, kind in KINDS.items():
         table, _, name = key.rpartition(".")
         held = values.get(key)
+        does, usual = words_of(key)
         found.append(
             Shown(
                 key=key,
@@ -37,7 +39,9 @@ def shown_settings(values: Mapping[str, Value], file: Path) -> list[Shown]:
                 value="" if held is None else as_text(held.value),
                 origin=UNSET if held is None else origin_word(held.origin, file),
                 group=table or "chat",
-                does=f"{wanted(kind)}; also {config.environment_name(key)}",
+                does=does,
+                usual=usual,
+                takes=f"It takes {wanted(kind)}; also {config.environment_name(key)}",
             )
         )
     return found

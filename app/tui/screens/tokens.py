@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rich.cells import cell_len
+from textual import work
 from textual.binding import Binding
-from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
-from textual.message import Message
-from textual.strip import Strip
 from textual.widget import Widget
 
+from app.sessions.errors import FiresideError
 from app.sessions.items import Message as TextMessage
 from app.sessions.manager import SessionManager
-from app.terminal import sanitize
 from app.tui.screens.dialog import Dialog, Hint, spread
+from app.tui.screens.token_flow import Token, TokenFlow, percent, tokens_of, visible
 from app.tui.shell import Shell
-from app.tui.widgets.cells import Span, fitted
-from app.tui.widgets.ink import Ink, ink_of
+from app.tui.widgets.cells import Span, fitted, plain, wrapped
+from app.tui.widgets.ink import Ink
 from app.tui.widgets.rows import Lines, Row, RowList
 
-DOUBTED, UNLIKELY = 0.5, 0.2
 _MOST_ALTERNATIVES = 20
 _METER_CELLS = 20
-_WHEEL_ROWS = 3
-_MOST_TOKEN_CHARS = 200
 _MOST_ITEMS = 200
 _FLOW_HINTS: Sequence[Hint] = (
     ("arrows", "walk"),
@@ -35,17 +29,14 @@ _FLOW_HINTS: Sequence[Hint] = (
     ("enter", "alternatives"),
     ("esc", "closes"),
 )
+_EMPTY_HINTS: Sequence[Hint] = (("enter", "records them"), ("esc", "closes"))
+_NO_TOKENS = (
+    "This reply has no recorded tokens.",
+    "enter has those of later replies in this chat recorded, each with its likeliest alternatives.",
+)
+Record = Callable[[], Awaitable[None]]
+RECORDED_ALTERNATIVES = 5
 _LIST_HINTS: Sequence[Hint] = (("enter", "continues from it"), ("tab", "back"), ("esc", "closes"))
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """One token of a reply with its probability, and the likeliest others as (id, text, probability)."""
-
-    id: int
-    text: str
-    p: float
-    others: tuple[tuple[int, str, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -54,209 +45,6 @@ class TokenChoice:
 
     index: int
     token_id: int
-
-
-Piece = tuple[int, str]
-"""A token's number, and text of it on one row."""
-
-
-def tokens_of(wire: Iterable[Mapping[str, Any]]) -> list[Token]:
-    """The tokens of a message as the store keeps them."""
-    found: list[Token] = []
-    for token in wire:
-        top = [(int(number), str(text), _probability(logprob)) for number, text, logprob in token["top"]]
-        found.append(Token(int(token["id"]), str(token["text"]), _probability(token["logprob"]), tuple(top)))
-    return found
-
-
-def _probability(logprob: float) -> float:
-    return 0.0 if math.isnan(logprob) else math.exp(min(0.0, logprob))
-
-
-def visible(text: str, number: int) -> str:
-    """A token as it is shown: blanks as they are, newlines and tabs written out, nothing as its number."""
-    shown = sanitize(text[:_MOST_TOKEN_CHARS].replace("\n", "\\n").replace("\t", "\\t"))
-    return shown or f"<{number}>"
-
-
-def span_of(token: Token, text: str) -> Span:
-    """Below a half underlined, below a fifth bold too; the colour only repeats it."""
-    doubted = token.p < DOUBTED
-    return Span(text, "warning" if doubted else "text", bold=token.p < UNLIKELY, underline=doubted)
-
-
-def percent(p: float) -> str:
-    """`41 %`, `0.3 %`, `under 0.1 %`."""
-    if p >= 0.0995:
-        return f"{p * 100:.0f} %"
-    return f"{p * 100:.1f} %" if p >= 0.001 else "under 0.1 %"
-
-
-def flow(tokens: Sequence[Token], width: int) -> list[list[Piece]]:
-    """Tokens in rows of at most `width` cells: broken before words, after newlines, else anywhere."""
-    rows: list[list[Piece]] = [[]]
-    left = width
-    for word in _words(tokens):
-        size = sum(cell_len(text) for _, text in word)
-        if rows[-1] and size > left:
-            rows.append([])
-            left = width
-        for number, text in word:
-            while cell_len(text) > left:
-                head = _head(text, left) if left or rows[-1] else text[:1]
-                if head:
-                    rows[-1].append((number, head))
-                text = text[len(head) :]
-                rows.append([])
-                left = width
-            if text:
-                rows[-1].append((number, text))
-                left -= cell_len(text)
-            if tokens[number].text.endswith("\n"):
-                rows.append([])
-                left = width
-    return rows if rows[-1] or len(rows) == 1 else rows[:-1]
-
-
-def _words(tokens: Sequence[Token]) -> list[list[Piece]]:
-    """Tokens that belong to one word, together."""
-    words: list[list[Piece]] = []
-    for number, token in enumerate(tokens):
-        starts = token.text[:1].isspace() or (number and tokens[number - 1].text[-1:].isspace())
-        if starts or not words:
-            words.append([])
-        words[-1].append((number, visible(token.text, token.id)))
-    return words
-
-
-def _head(text: str, width: int) -> str:
-    head = ""
-    for char in text:
-        if cell_len(head + char) > width:
-            break
-        head += char
-    return head
-
-
-class TokenFlow(Widget, can_focus=True):
-    """A reply as its tokens, with one of them under the cursor."""
-
-    DEFAULT_CSS = "TokenFlow { height: 1fr; background: $panel; }"
-    BINDINGS: ClassVar[Any] = [
-        Binding("left,h", "walk(-1)", show=False),
-        Binding("right,l", "walk(1)", show=False),
-        Binding("up,k", "row(-1)", show=False),
-        Binding("down,j", "row(1)", show=False),
-        Binding("home", "to(0)", show=False),
-        Binding("end", "to(-1)", show=False),
-        Binding("n", "doubt(1)", show=False),
-        Binding("p", "doubt(-1)", show=False),
-    ]
-
-    class Moved(Message):
-        """Another token is under the cursor."""
-
-    def __init__(self, tokens: Sequence[Token], *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._tokens = tokens
-        self._at = 0
-        self._first = 0
-        self._laid: tuple[int, list[list[Piece]]] = (0, [])
-
-    @property
-    def at(self) -> int:
-        """The number of the token under the cursor."""
-        return self._at
-
-    def _lines(self) -> list[list[Piece]]:
-        width = max(1, self.size.width - 1)
-        if self._laid[0] != width:
-            self._laid = (width, flow(self._tokens, width))
-        return self._laid[1]
-
-    def go(self, number: int) -> None:
-        """Put the cursor on a token."""
-        number = max(0, min(number, len(self._tokens) - 1))
-        if not self._tokens:
-            return
-        self._at = number
-        row = self._row_of(number)
-        self._first = max(min(self._first, row), row - self.size.height + 1, 0)
-        self.refresh()
-        self.post_message(self.Moved())
-
-    def _row_of(self, number: int) -> int:
-        lines = enumerate(self._lines())
-        return next((row for row, line in lines if any(piece[0] == number for piece in line)), 0)
-
-    def action_walk(self, step: int) -> None:
-        self.go(self._at + step)
-
-    def action_to(self, number: int) -> None:
-        self.go(number if number >= 0 else len(self._tokens) - 1)
-
-    def action_row(self, step: int) -> None:
-        lines, row = self._lines(), self._row_of(self._at)
-        x = _column(lines[row], self._at)
-        row += step
-        while 0 <= row < len(lines) and not lines[row]:
-            row += step
-        if not 0 <= row < len(lines):
-            return
-        self.go(min(lines[row], key=lambda piece: abs(_column(lines[row], piece[0]) - x))[0])
-
-    def action_doubt(self, step: int) -> None:
-        """The next token that was less likely than not."""
-        number = self._at + step
-        while 0 <= number < len(self._tokens):
-            if self._tokens[number].p < DOUBTED:
-                self.go(number)
-                return
-            number += step
-
-    def on_click(self, event: Click) -> None:
-        lines, row = self._lines(), event.y + self._first
-        x = 0
-        for number, text in lines[row] if row < len(lines) else ():
-            x += cell_len(text)
-            if event.x < x:
-                self.go(number)
-                return
-
-    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
-        event.stop()
-        self._scroll(_WHEEL_ROWS)
-
-    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        event.stop()
-        self._scroll(-_WHEEL_ROWS)
-
-    def _scroll(self, rows: int) -> None:
-        self._first = max(0, min(self._first + rows, len(self._lines()) - self.size.height))
-        self.refresh()
-
-    def on_resize(self, event: Resize) -> None:
-        self.go(self._at)
-
-    def render_line(self, y: int) -> Strip:
-        ink, lines, row = ink_of(self), self._lines(), y + self._first
-        width = self.size.width
-        strips: list[Strip] = []
-        for number, text in lines[row] if row < len(lines) else ():
-            span = span_of(self._tokens[number], text)
-            here = number == self._at
-            strips.append(ink.strip([span], "selection" if here else "panel"))
-        used = sum(strip.cell_length for strip in strips)
-        return Strip.join([*strips, ink.strip([Span(" " * max(0, width - used))], "panel")])
-
-
-def _column(line: Sequence[Piece], number: int) -> int:
-    x = 0
-    for other, text in line:
-        if other == number:
-            return x
-        x += cell_len(text)
-    return x
 
 
 def alternative_rows(token: Token, ink: Ink, width: int) -> list[Row]:
@@ -293,9 +81,13 @@ class TokenView(Dialog[TokenChoice | None]):
         Binding("down,j", "move(1)", show=False),
     ]
 
-    def __init__(self, shell: Shell, tokens: Sequence[Token]) -> None:
-        super().__init__(shell, "tokens", _FLOW_HINTS if tokens else (("esc", "closes"),))
+    def __init__(self, shell: Shell, tokens: Sequence[Token], record: Record) -> None:
+        """`record` has the tokens of later replies recorded, where these were not."""
+        super().__init__(shell, "tokens", _FLOW_HINTS if tokens else _EMPTY_HINTS)
         self._tokens = tokens
+        self._record: Record | None = record
+        self._told = _NO_TOKENS
+        self._empty = Lines(id="empty")
         self._in_list = False
         self.flow = TokenFlow(tokens, id="flow")
         self._fact = Lines(id="fact")
@@ -303,16 +95,24 @@ class TokenView(Dialog[TokenChoice | None]):
 
     def body(self) -> Iterable[Widget]:
         if not self._tokens:
-            yield spread(Lines(_NO_TOKENS), bottom=1)
+            yield spread(self._empty, bottom=1)
             return
         yield spread(self.flow)
         yield spread(self._fact, top=1)
         yield spread(self.list, hanging=True, bottom=1)
 
     def resized(self) -> None:
-        if self._tokens:
-            self.list.styles.height = max(3, min(8, self.sheet_rows // 3))
-            self._show_token()
+        if not self._tokens:
+            self._show_empty()
+            return
+        self.list.styles.height = max(3, min(8, self.sheet_rows // 3))
+        self._show_token()
+
+    def _show_empty(self) -> None:
+        fact, further = self._told
+        rows = [Row((Span(line, bold=True),), indent=0) for line in wrapped(fact, self.inner_width)]
+        rows += [Row((Span(line, "muted"),), indent=0) for line in wrapped(further, self.inner_width)]
+        self._empty.show(rows)
 
     def _show_token(self) -> None:
         number = self.flow.at
@@ -347,8 +147,23 @@ class TokenView(Dialog[TokenChoice | None]):
     def action_move(self, step: int) -> None:
         self.list.move(step)
 
+    @work(exclusive=True, group="record")
+    async def _record_from_now_on(self, record: Record) -> None:
+        try:
+            await record()
+        except FiresideError as err:
+            self._told = ("They cannot be recorded.", plain(str(err)))
+        else:
+            self._record = None
+            self._told = ("Those of the next reply are recorded.", "ctrl+r answers the last message again.")
+            self.hint(_EMPTY_HINTS[1:])
+        self._show_empty()
+
     def action_choose(self) -> None:
-        if not self._in_list:
+        if not self._tokens:
+            if self._record is not None:
+                self._record_from_now_on(self._record)
+        elif not self._in_list:
             self.action_zone()
         elif (key := self.list.selected) is not None:
             self._continue_from(key)
@@ -362,18 +177,15 @@ class Alternatives(RowList, can_focus=True):
     """The other tokens. It holds the focus while one is chosen."""
 
 
-_NO_TOKENS = (
-    Row((Span("This reply has no recorded tokens.", bold=True),), indent=0),
-    Row(
-        (Span("Set logprobs in the parameters, for instance to 5, then try the reply again.", "muted"),),
-        indent=0,
-    ),
-)
-
-
 async def last_tokens(manager: SessionManager, session_id: str) -> tuple[str, list[Token]]:
     """The newest reply of a chat that has recorded tokens: its item's id and they; none where none has."""
     for item in await manager.list_items(session_id, limit=_MOST_ITEMS, order="desc"):
         if isinstance(item, TextMessage) and item.role == "assistant" and item.tokens:
             return item.id, tokens_of(item.tokens)
     return "", []
+
+
+async def record_tokens(manager: SessionManager, session_id: str) -> None:
+    """Have the tokens of a chat's later replies recorded."""
+    held = dict((await manager.settings(session_id))["config"]["value"])
+    await manager.configure(session_id, config={**held, "logprobs": RECORDED_ALTERNATIVES})

@@ -37,6 +37,8 @@ class Shown:
     does: str = ""
     usual: str = ""
     """What holds where nothing is set."""
+    takes: str = ""
+    """What may be typed for it, and where else it can be set."""
 
 
 class ValuesScreen(Picker):
@@ -105,7 +107,7 @@ class ValuesScreen(Picker):
         elif value is None:
             text, role = "", "muted"
         else:
-            text, role = value.does, "muted"
+            text, role = ". ".join(filter(None, (value.does, value.takes))), "muted"
         self.preview.show(Row((Span(line, role),)) for line in wrapped(plain(text), self.inner_width - 2)[:2])
 
     # ---- editing ---------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from app.tui.widgets.rows import Lines, Row
 
 MAX_CHARS = 4000
 MAX_PASTE_CHARS = 100_000
+_CARET_ROOM = "  "
 
 
 class FilterInput(Input):
@@ -34,10 +35,15 @@ class FilterInput(Input):
     """
 
     def __init__(self, placeholder: str, value: str = "") -> None:
-        super().__init__(placeholder=placeholder, max_length=MAX_CHARS, compact=True, select_on_focus=False)
+        super().__init__(max_length=MAX_CHARS, compact=True, select_on_focus=False)
+        self.ask(placeholder)
         self.cursor_blink = False
         # Textual takes a text only once there is a screen for its caret.
         self.first = value[:MAX_CHARS]
+
+    def ask(self, placeholder: str) -> None:
+        """Say what is wanted, behind the caret."""
+        self.placeholder = f"{_CARET_ROOM}{placeholder}" if placeholder else ""
 
     def on_mount(self) -> None:
         self.value, self.first = self.first, ""
@@ -89,7 +95,7 @@ class Filter(Horizontal):
 
     def ask(self, placeholder: str, value: str = "") -> None:
         """Let something else be typed here; the caret goes to its end. Nobody is told of a change."""
-        self.input.placeholder = placeholder
+        self.input.ask(placeholder)
         with self.input.prevent(Input.Changed):
             self.input.value = value
         self.input.cursor_position = len(value)

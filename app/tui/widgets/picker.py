@@ -143,7 +143,8 @@ class Picker(Dialog[str | None]):
         rows = self.rows_of(shown) if found else self._nothing(query)
         first = shown[0][0].key if shown else None
         self.list.show(rows, first if best else self._current)
-        self._current = None
+        if found:
+            self._current = None
         self.filter.say(f"{len(found):,} of {len(self._entries):,}" if query and self._entries else "")
         self.selected(self.chosen)
 

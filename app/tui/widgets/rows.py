@@ -117,6 +117,7 @@ class RowList(Widget, can_focus=False):
         self._first = 0
         self._ground = ground
         self._active = True
+        self._marks = True
         self._take(list(rows), selected)
 
     # ---- what is shown ---------------------------------------------------------------------
@@ -140,6 +141,17 @@ class RowList(Widget, can_focus=False):
     def active(self, active: bool) -> None:
         if active != self._active:
             self._active = active
+            self.refresh()
+
+    @property
+    def marks(self) -> bool:
+        """Whether the selected row is told from the others at all."""
+        return self._marks
+
+    @marks.setter
+    def marks(self, marks: bool) -> None:
+        if marks != self._marks:
+            self._marks = marks
             self.refresh()
 
     def show(self, rows: Iterable[Row], selected: str | None = None) -> None:
@@ -270,7 +282,7 @@ class RowList(Widget, can_focus=False):
             return ink.strip([Span(" " * width)], self._ground)
         row = self._rows[place]
         thumb = self._thumb(y, ink)
-        if row.key is None or row.key != self._selected:
+        if row.key is None or row.key != self._selected or not self._marks:
             return ink.strip([Span(" "), *laid_out(row, width - 3, ink), Span(" "), thumb], self._ground)
         named = [replace(span, bold=True) for span in row.left[: row.named]]
         inner = laid_out(replace(row, left=(*named, *row.left[row.named :])), width - 3, ink)

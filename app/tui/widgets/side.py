@@ -17,7 +17,7 @@ from textual.message import Message
 from app.clock import now
 from app.tui.frame import is_tall
 from app.tui.widgets.ages import age, grouped
-from app.tui.widgets.cells import Span, cut, plain
+from app.tui.widgets.cells import Span, cut, fitted, plain
 from app.tui.widgets.ink import Ink, ink_of
 from app.tui.widgets.rows import BLANK, Lines, Row, RowList, lines
 
@@ -30,6 +30,14 @@ ChatState = Literal["asks", "running", "waits", "new", "failed", "idle"]
 Wish = Literal["open", "rename", "pin", "archive", "delete", "fork"]
 
 UNTITLED = "new chat"
+KEYS: Sequence[tuple[tuple[str, str], tuple[str, str]]] = (
+    (("enter", "open"), ("r", "rename")),
+    (("p", "pin"), ("a", "put away")),
+    (("d", "delete"), ("f", "fork")),
+)
+"""What can be done with the selected chat; told while the pane has the keys."""
+_KEYS_FROM_ROWS = 16
+_KEY_COLUMN = 14
 _NO_CHATS = ("No chats yet.", "Write a message to", "begin the first.")
 _EMBER_S = 0.5
 _TEXT_AT = 4
@@ -155,6 +163,7 @@ class ChatsPane(Vertical, can_focus=True):
         self._open: str | None = None
         self._wanted: str | None = None
         self._step = 0
+        self._has_keys = False
         self._head = Lines(ground="surface", id="chats-head")
         self._list = RowList(ground="surface", id="chats-list")
         self._foot = Lines(ground="surface", id="chats-foot")
@@ -165,7 +174,6 @@ class ChatsPane(Vertical, can_focus=True):
         yield self._foot
 
     def on_mount(self) -> None:
-        self._list.active = self.has_focus
         self._ticks = self.set_interval(_EMBER_S, self._tick, pause=True)
         self._draw()
 
@@ -178,12 +186,22 @@ class ChatsPane(Vertical, can_focus=True):
         follows = open_id != self._open
         if follows:
             self._open = self._wanted = open_id
+        if self._wanted is None and self.selected not in self._chats:
+            self._wanted = self._neighbour()
         if follows or before != {(chat.id, chat.pinned, chat.updated_at) for chat in self._chats.values()}:
             self._draw()
         else:
             for chat in self._chats.values():
                 self._list.change(self._row(chat))
         self._pace()
+
+    def _neighbour(self) -> str | None:
+        """The nearest chat to the selected one, which is gone: below it, else above."""
+        order = [row.key for row in self._list.rows if row.key is not None]
+        if self.selected not in order:
+            return None
+        place = order.index(self.selected)
+        return next((key for key in (*order[place:], *reversed(order[:place])) if key in self._chats), None)
 
     def change(self, session_id: str, state: ChatState, word: str = "") -> None:
         """One chat has another state; costs one row."""
@@ -205,7 +223,8 @@ class ChatsPane(Vertical, can_focus=True):
             return
         ink = ink_of(self)
         self._head.show(self._head_rows(ink))
-        self._foot.show([BLANK, Row((Span(f"{ink.key('ctrl+f')} search", "muted"),), indent=_TEXT_AT)])
+        self._show_foot()
+        self._show_mark()
         rows: list[Row] = []
         for name, chats in grouped(self._chats.values(), self._clock()):
             rows += [BLANK] if rows else []
@@ -215,6 +234,19 @@ class ChatsPane(Vertical, can_focus=True):
             rows = lines(_NO_CHATS, "muted", indent=_TEXT_AT - 1)
         self._list.show(rows, self._wanted)
         self._wanted = None
+
+    def _show_foot(self) -> None:
+        ink = ink_of(self)
+        rows = [BLANK]
+        if self._has_keys and self._chats and self.size.height >= _KEYS_FROM_ROWS:
+            for pair in KEYS:
+                first, second = (
+                    (Span(ink.key(key), bold=True), Span(f" {does}", "muted")) for key, does in pair
+                )
+                rows.append(Row((*fitted(first, _KEY_COLUMN), *second), indent=_TEXT_AT))
+            rows.append(BLANK)
+        rows.append(Row((Span(f"{ink.key('ctrl+f')} search", "muted"),), indent=_TEXT_AT))
+        self._foot.show(rows)
 
     def _head_rows(self, ink: Ink) -> Sequence[Row]:
         key = (Span(f"{ink.key('ctrl+n')} new", "muted"), Span(" " * _END))
@@ -245,11 +277,20 @@ class ChatsPane(Vertical, can_focus=True):
     def on_resize(self) -> None:
         self._draw()
 
+    def _show_mark(self) -> None:
+        """Without the keys the mark tells which chat is open; a new one is none of the list."""
+        self._list.active = self._has_keys
+        self._list.marks = self._has_keys or self._open is not None
+
     def on_focus(self) -> None:
-        self._list.active = True
+        self._has_keys = True
+        self._show_mark()
+        self._show_foot()
 
     def on_blur(self) -> None:
-        self._list.active = False
+        self._has_keys = False
+        self._show_mark()
+        self._show_foot()
         if self._open is not None:
             self._list.select(self._open)
 

@@ -249,30 +249,75 @@ def test_chats_are_grouped_and_those_put_away_come_last() -> None:
     assert groups == [("3", "today"), ("1", "yesterday"), ("2", "put away")]
 
 
-async def test_a_chat_is_found_by_a_part_of_its_title() -> None:
-    summaries = [
+TITLES = ["Sourdough", "Regex for dates", None, "Trip by night train"]
+
+
+async def listed(limit: int, *, include_archived: bool) -> list[Any]:
+    return [
         SimpleNamespace(
             id=str(number),
             title=title,
             updated_at=int(NOW - number * D),
             pinned=False,
-            archived=False,
+            archived=number == 1,
             status="idle",
             pending_elicitations_count=0,
         )
-        for number, title in enumerate(["Sourdough", "Regex for dates", None, "Trip by night train"])
+        for number, title in enumerate(TITLES)
     ]
 
-    async def listed(limit: int, *, include_archived: bool) -> list[Any]:
-        return summaries
 
+async def test_a_chat_is_found_by_a_part_of_its_title() -> None:
     app = Harness(manager=SimpleNamespace(list=listed))
     async with app.run_test(size=(80, 24)) as pilot:
         await app.open(ChatsPicker(app, clock=lambda: NOW))
         await settled(app, pilot)
-        snapshots.check(app, "chats-80x24-hearth")
         await pilot.press(*"ngt")
         await settled(app, pilot)
         assert any("1 of 4" in line for line in snapshots.text_of(app))
         await pilot.press("enter")
         assert app.result == "3"
+
+
+@pytest.mark.parametrize(
+    ("name", "theme", "size"),
+    [("chats-80x24-hearth", "hearth", (80, 24)), ("chats-140x40-daylight", "daylight", (140, 40))],
+)
+async def test_the_chats_with_the_open_one_marked(name: str, theme: str, size: tuple[int, int]) -> None:
+    app = Harness(theme=theme, manager=SimpleNamespace(list=listed))
+    async with app.run_test(size=size) as pilot:
+        await app.open(ChatsPicker(app, current="2", clock=lambda: NOW))
+        await settled(app, pilot)
+        snapshots.check(app, name)
+
+
+async def test_a_chat_is_put_away_and_taken_out_again() -> None:
+    app = Harness()
+    async with SessionManager(engine=ScriptedEngine(), store=None) as manager:
+        one = await manager.create(title="one", initial_items=[message("hi")])
+        await manager.create(title="two", initial_items=[message("hi")])
+        app.manager = manager
+        async with app.run_test(size=(80, 24)) as pilot:
+            await app.open(ChatsPicker(app, current=one.id))
+            await settled(app, pilot)
+            await pilot.press("ctrl+x")
+            await settled(app, pilot)
+            assert [chat.title for chat in await manager.list()] == ["two"]
+            assert ("close_chat", one.id) in app.asked
+            text = "\n".join(snapshots.text_of(app))
+            assert "ctrl+x takes it out" in text and "put away, at the end" in text
+            await pilot.press("ctrl+x")
+            await settled(app, pilot)
+            assert {chat.title for chat in await manager.list()} == {"one", "two"}
+            assert any("ctrl+x puts it away" in line for line in snapshots.text_of(app))
+
+
+async def test_no_chats_at_all_says_how_to_begin() -> None:
+    async def none(limit: int, *, include_archived: bool) -> list[Any]:
+        return []
+
+    app = Harness(manager=SimpleNamespace(list=none))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.open(ChatsPicker(app))
+        await settled(app, pilot)
+        assert any("Your first message begins one." in line for line in snapshots.text_of(app))

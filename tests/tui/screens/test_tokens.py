@@ -9,27 +9,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from textual.widgets import Static
 
+from app.sessions.errors import FiresideError
 from app.sessions.manager import SessionManager
-from app.tui.screens.tokens import (
-    Token,
-    TokenChoice,
-    TokenView,
-    flow,
-    last_tokens,
-    percent,
-    span_of,
-    tokens_of,
-    visible,
-)
+from app.tui.screens.token_flow import Token, flow, percent, span_of, tokens_of, visible
+from app.tui.screens.tokens import TokenChoice, TokenView, last_tokens, record_tokens
 from backend.scripted import ScriptedEngine
 from tests.tui import snapshots
-from tests.tui.screens.harness import Harness
+from tests.tui.screens.harness import Harness, settled
 
 TEXTS = ["The", " loop", " reads", " one", " element", ".", "\n", "So", " it", " ends", "."]
 CHANCES = [0.9, 0.4, 0.1, 0.8, 0.95, 0.99, 0.6, 0.3, 0.7, 0.15, 0.99]
 
 EVIL = (7, "\x1b[31m", 0.01)
+
+
+async def never() -> None:
+    raise AssertionError
 
 
 def reply() -> list[Token]:
@@ -52,7 +49,7 @@ def reply() -> list[Token]:
 async def test_the_token_view(name: str, size: tuple[int, int], options: dict[str, Any]) -> None:
     app = Harness(**options)
     async with app.run_test(size=size) as pilot:
-        await app.open(TokenView(app, reply()))
+        await app.open(TokenView(app, reply(), never))
         await pilot.press("n", "n")
         await pilot.pause()
         snapshots.check(app, name)
@@ -61,7 +58,7 @@ async def test_the_token_view(name: str, size: tuple[int, int], options: dict[st
 async def test_an_alternative_is_chosen_with_keys() -> None:
     app = Harness()
     async with app.run_test(size=(80, 24)) as pilot:
-        view = TokenView(app, reply())
+        view = TokenView(app, reply(), never)
         await app.open(view)
         await pilot.press("right", "right", "enter", "home", "enter")
         assert app.result == "not closed yet", "the written token is no alternative"
@@ -72,7 +69,7 @@ async def test_an_alternative_is_chosen_with_keys() -> None:
 async def test_every_token_is_reached_by_rows_and_by_doubts() -> None:
     app = Harness()
     async with app.run_test(size=(80, 24)) as pilot:
-        view = TokenView(app, reply())
+        view = TokenView(app, reply(), never)
         await app.open(view)
         await pilot.press("down")
         await pilot.pause()
@@ -87,22 +84,45 @@ async def test_every_token_is_reached_by_rows_and_by_doubts() -> None:
         assert app.result is None
 
 
-async def test_a_reply_without_tokens_says_how_to_record_them() -> None:
+@pytest.mark.parametrize("size", [(80, 24), (40, 12)])
+async def test_a_reply_without_tokens_offers_to_record_those_of_the_next(size: tuple[int, int]) -> None:
+    app = Harness(behind=Static(""))
+    async with SessionManager(engine=ScriptedEngine(), store=None) as manager:
+        session = await manager.create()
+        await manager.configure(session.id, config={"top_k": 3})
+        async with app.run_test(size=size) as pilot:
+            await app.open(TokenView(app, [], lambda: record_tokens(manager, session.id)))
+            await pilot.press("tab", "n")
+            await settled(app, pilot)
+            words = " ".join(" ".join(snapshots.text_of(app)).split())
+            assert "no recorded tokens" in words and "its likeliest alternatives." in words
+            await pilot.press("enter")
+            await settled(app, pilot)
+            words = " ".join(" ".join(snapshots.text_of(app)).split())
+            assert "Those of the next reply are recorded." in words
+            held = (await manager.settings(session.id))["config"]["value"]
+            assert held == {"top_k": 3, "logprobs": 5}
+            await pilot.press("escape")
+            assert app.result is None
+
+
+async def test_why_tokens_cannot_be_recorded_is_told() -> None:
+    async def fails() -> None:
+        raise FiresideError("The chat is open in another Fireside.")
+
     app = Harness()
     async with app.run_test(size=(80, 24)) as pilot:
-        await app.open(TokenView(app, []))
-        await pilot.press("tab", "enter", "n")
-        await pilot.pause()
-        assert any("no recorded tokens" in line for line in snapshots.text_of(app))
-        await pilot.press("escape")
-        assert app.result is None
+        await app.open(TokenView(app, [], fails))
+        await pilot.press("enter")
+        await settled(app, pilot)
+        assert any("open in another Fireside" in line for line in snapshots.text_of(app))
 
 
 async def test_thousands_of_tokens_scroll_to_the_last_one() -> None:
     app = Harness()
     tokens = [Token(number, f" word{number}", 0.9) for number in range(5000)]
     async with app.run_test(size=(80, 24)) as pilot:
-        view = TokenView(app, tokens)
+        view = TokenView(app, tokens, never)
         await app.open(view)
         await pilot.press("end")
         await pilot.pause()

@@ -170,6 +170,44 @@ async def test_five_thousand_chats_are_one_widget_and_the_last_is_reached() -> N
         assert any("Chat 4999" in line for line in snapshots.text_of(app))
 
 
+async def test_the_keys_are_told_while_they_count_and_only_then() -> None:
+    app = PaneApp()
+    async with app.run_test(size=(60, 40)) as pilot:
+        await pilot.pause()
+        assert not any("r rename" in line for line in snapshots.text_of(app))
+        app.pane.focus()
+        await pilot.pause()
+        text = "\n".join(snapshots.text_of(app))
+        for word in ("enter open", "r rename", "p pin", "a put away", "d delete", "f fork", "ctrl+f search"):
+            assert word in text
+
+
+async def test_a_chat_that_goes_leaves_the_mark_beside_it() -> None:
+    app = PaneApp()
+    async with app.run_test(size=(60, 40)) as pilot:
+        app.pane.focus()
+        await pilot.press("down", "down", "down")
+        assert app.pane.selected == "5"
+        app.pane.show([chat for chat in CHATS if chat.id != "5"], "2")
+        await pilot.pause()
+        assert app.pane.selected == "6"
+        await pilot.press("end")
+        app.pane.show(CHATS[:4], "2")
+        await pilot.pause()
+        assert app.pane.selected == "4"
+
+
+async def test_a_new_chat_is_none_of_the_list() -> None:
+    app = PaneApp()
+    async with app.run_test(size=(60, 40)) as pilot:
+        app.pane.show(CHATS, None)
+        await pilot.pause()
+        assert not any("\u2590" in line for line in snapshots.text_of(app))
+        app.pane.focus()
+        await pilot.pause()
+        assert any("\u2590" in line for line in snapshots.text_of(app))
+
+
 async def test_no_chats_is_said() -> None:
     app = PaneApp()
     async with app.run_test(size=(60, 24)) as pilot:
