@@ -129,7 +129,8 @@ def user_entries(item: Message) -> list[Entry]:
             texts.append(str(label if isinstance(label, str) else block.get("text", "")))
         elif kind == "input_image":
             name, size = file_words(block)
-            pictures.append(PictureRow(name, size=size, file_id=str(block.get("file_id") or "")))
+            file_id = str(block.get("file_id") or "")
+            pictures.append(PictureRow(name, size=size, file_id=file_id, id=item.id))
         elif kind in _FILES:
             files.append("  ".join(part for part in file_words(block) if part))
     return [

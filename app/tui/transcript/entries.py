@@ -39,6 +39,10 @@ class UserTurn(Entry):
         self._body = LiteralText(text, finished=True)
 
     @property
+    def hidden(self) -> bool:
+        return not self.source and not self.attachments
+
+    @property
     def beside(self) -> int:
         return len(self.attachments)
 

@@ -108,7 +108,7 @@ class Gallery:
         self.draw_anew()
 
     def _is_to_draw(self, row: PictureRow, look: Look) -> bool:
-        if row.problem or not row.file_id:
+        if row.problem or row.folded or not row.file_id:
             return False
         drawing, drawn = row.drawing, self._drawn.get(row)
         if drawing is None or drawn is None:

@@ -15,6 +15,7 @@ class PictureRow(Entry):
     """A picture: its name and size, why it is not drawn, and its cells once they are there."""
 
     kind: ClassVar[Kind] = "picture"
+    foldable: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -36,7 +37,8 @@ class PictureRow(Entry):
 
     @property
     def beside(self) -> int:
-        return 1 + bool(self.problem) + (self.drawing.cells[1] if self.drawing else 0)
+        rows = self.drawing.cells[1] if self.drawing and not self.folded else 0
+        return 1 + bool(self.problem) + rows
 
     @property
     def source(self) -> str:
@@ -46,13 +48,14 @@ class PictureRow(Entry):
         drawing = self.drawing
         facts = [f"{drawing.width}x{drawing.height}"] if drawing else []
         facts += [plain(self.size)] if self.size else []
-        label = [Run("picture", "muted"), Run(GAP), Run(self.source, "text", 0)]
+        mark = f"{sheet.glyphs.folded} " if self.folded else ""
+        label = [Run(f"{mark}picture", "muted"), Run(GAP), Run(self.source, "text", 0)]
         label += [Run(f"{GAP}{GAP.join(facts)}", "muted")] if facts else []
         dress = Dress(sheet.glyphs.edge, "user", "surface")
         rows = [line(label, [], sheet)]
         if self.problem:
             rows.append(line([Run(plain(self.problem), "muted")], [], sheet))
-        if drawing is None or sheet.mode.plain or sheet.mode.ascii:
+        if drawing is None or self.folded or sheet.mode.plain or sheet.mode.ascii:
             return [Section(dress, rows)]
         # Until it is drawn for this width its place is kept, so that nothing moves when it is.
         cells = drawing.fit(sheet.measure)
