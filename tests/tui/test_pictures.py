@@ -167,3 +167,25 @@ def test_what_is_pasted_is_a_picture_only_where_it_is_nothing_else(tmp_path: Pat
         "/a\0b.png": None,
     }
     assert {text: pasted_pictures(text, tmp_path) for text in wanted} == wanted
+
+
+async def test_a_picture_is_a_part_of_its_message_and_folds(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    engine = ScriptedEngine([["a bar"]], card=SEES)
+    async with running(engine=engine, workspace=tmp_path) as run:
+        chat = run.app.chat
+        file = await chat.manager.files.upload(await chat.ensure(), path)
+        await chat.send([{"type": "input_image", "file_id": file.id}])
+        await run.until(lambda: run.texts("answer") == ["a bar"] and drawn(run))
+        await run.until(lambda: run.app.transcript.settled)
+        row = rows(run)[0]
+        # without words there is no row for them
+        assert run.app.transcript.page.top(run.app.transcript.page.index(row)) == 0
+        assert chat.item_of(row) is not None
+        run.app.transcript.cursor_to(row)
+        run.app.transcript.focus()
+        await run.pilot.press("enter")
+        await run.until(lambda: UPPER not in "\n".join(run.screen()))
+        assert any("▸ picture  chart.png" in line for line in run.screen())
+        await run.pilot.press("enter")
+        await run.until(lambda: UPPER in "\n".join(run.screen()))
