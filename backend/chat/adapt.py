@@ -15,7 +15,7 @@ MEDIA_MARKER = "<__media__>"
 _MEDIA_TYPES = frozenset({"image", "image_url", "input_image", "audio", "input_audio", "video", "video_url"})
 _MAX_SCHEMA_DEPTH = 50
 NO_ANSWER = "..."
-"""The assistant's turn between a tool result and a user turn, where the template demands one."""
+"""What a turn says that is there, or not silent, only because the template demands it."""
 THOUGHT_KEYS = ("reasoning_content", "reasoning", "thinking", "thought")
 
 
@@ -25,6 +25,12 @@ class MessageRules:
 
     system: bool = True
     """False: a system turn is refused or dropped, so its text opens the first user turn."""
+    early_system: bool = False
+    """True: a system turn behind others is refused, or drops one, so its text opens the next user turn."""
+    user_first: bool = False
+    """True: a conversation that an assistant turn opens is refused, so a user turn is put before it."""
+    no_silence: bool = False
+    """True: an assistant turn without a text is refused, so it gets one."""
     alternate: bool = False
     """True: two turns of one role in a row are refused, so they are merged."""
     arguments_as_text: bool = False
@@ -160,10 +166,13 @@ def adapt(turns: Sequence[Mapping[str, Any]], rules: MessageRules) -> list[dict[
         adapted = _split_calls(adapted)
     if not rules.prints_results:
         adapted = [_result_as_user(turn) if turn["role"] == "tool" else turn for turn in adapted]
-    if not rules.system:
-        adapted = _fold_system(adapted)
+    if not rules.system or rules.early_system:
+        first = 1 if rules.system and adapted and adapted[0]["role"] == "system" else 0
+        adapted = [*adapted[:first], *_fold_system(adapted[first:])]
     if rules.alternate:
         adapted = _merge(adapted)
+    if rules.user_first:
+        adapted = _opened_by_user(adapted)
     if rules.id_length:
         adapted = [_with_short_ids(turn, rules.id_length) for turn in adapted]
     return [_shape(turn, rules) for turn in adapted]
@@ -193,6 +202,8 @@ def _shape(turn: dict[str, Any], rules: MessageRules) -> dict[str, Any]:
         if rules.joins_content and turn.get("tool_calls") and (thought := thought_of(turn)):
             turn |= {"reasoning_content": _joined(thought, turn["content"]), "content": ""}
         _place_thought(turn, rules.thought_key)
+        if rules.no_silence and not turn["content"] and not turn.get("tool_calls"):
+            turn["content"] = NO_ANSWER
     if turn.get("tool_calls"):
         if not turn["content"]:
             turn["content"] = rules.empty_content
@@ -284,6 +295,13 @@ def _merge(turns: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             both["reasoning_content"] = thought
         merged[-1] = both
     return merged
+
+
+def _opened_by_user(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    first = 1 if turns and turns[0]["role"] == "system" else 0
+    if first < len(turns) and turns[first]["role"] == "assistant":
+        return [*turns[:first], {"role": "user", "content": NO_ANSWER}, *turns[first:]]
+    return turns
 
 
 def _with_short_ids(turn: dict[str, Any], length: int) -> dict[str, Any]:

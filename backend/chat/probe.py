@@ -15,7 +15,7 @@ KEY_1, KEY_2 = "qkeyone", "qkeytwo"
 VALUE_1, VALUE_2 = "Qvalone", "Qvaltwo"
 NUMBER = 70431
 ID_1, ID_2 = "qidaaaaa1", "qidbbbbb2"
-USER, USER_2, SYSTEM = "Quserask", "Quseragain", "Qsystemtext"
+USER, USER_2, SYSTEM, SYSTEM_2 = "Quserask", "Quseragain", "Qsystemtext", "Qlatertext"
 CONTENT, THOUGHT, RESULT = "Qcontent", "Qthought", "Qresult"
 
 RENDER_CPU_S, ALL_CPU_S = 0.25, 0.5

@@ -14,6 +14,7 @@ from backend.chat.probe import (
     NAME_2,
     RESULT,
     SYSTEM,
+    SYSTEM_2,
     THOUGHT,
     TOOLS,
     USER,
@@ -30,10 +31,17 @@ from backend.chat.probe import (
 LONG_ID = "call_qidlongerthannine"
 MISTRAL_ID_LENGTH = 9
 _ARGUMENTS = {KEY_1: VALUE_1}
+_LATE_SYSTEM = [
+    {"role": "system", "content": SYSTEM},
+    user(),
+    assistant(CONTENT),
+    {"role": "system", "content": SYSTEM_2},
+    user(USER_2),
+]
 
 
 def message_rules(probe: Probe) -> MessageRules:
-    """The rules of the template behind `probe`. At most 15 renders."""
+    """The rules of the template behind `probe`. At most 18 renders."""
     as_text, empty, with_tools = call_form(probe)
     prints_calls = as_text is not None
     tools = TOOLS if with_tools else None
@@ -47,9 +55,13 @@ def message_rules(probe: Probe) -> MessageRules:
     refused = bool(both) and prints_calls and (
         probe.render([user(), assistant(CONTENT, [one], **both)], tools) is None
     )  # fmt: skip
+    strict = not _shows(probe, [user(), user(USER_2)], USER, USER_2)
     return MessageRules(
         system=_shows(probe, [{"role": "system", "content": SYSTEM}, user()], SYSTEM),
-        alternate=not _shows(probe, [user(), user(USER_2)], USER, USER_2),
+        early_system=not _holds(probe.render(_LATE_SYSTEM), SYSTEM, SYSTEM_2, USER_2),
+        user_first=strict and not _holds(probe.render([assistant(CONTENT), user(USER_2)]), USER_2),
+        no_silence=strict and not _holds(probe.render([user(), assistant(), user(USER_2)]), USER_2),
+        alternate=strict,
         arguments_as_text=bool(as_text),
         one_call=prints_calls and (two is None or NAME_2 not in two or VALUE_2 not in two),
         empty_content=empty,
@@ -123,11 +135,11 @@ def _in_order(text: str | None, first: str, second: str) -> bool:
 
 
 def _shows(probe: Probe, messages: list[dict[str, Any]], *words: str) -> bool:
-    for tools in (None, TOOLS):
-        text = probe.render(messages, tools)
-        if text is not None and all(word in text for word in words):
-            return True
-    return False
+    return any(_holds(probe.render(messages, tools), *words) for tools in (None, TOOLS))
+
+
+def _holds(text: str | None, *words: str) -> bool:
+    return text is not None and all(word in text for word in words)
 
 
 def _prints_results(probe: Probe, empty: str | None, arguments: Any, with_tools: bool) -> bool:

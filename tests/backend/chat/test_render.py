@@ -156,3 +156,43 @@ def test_conversation_text_is_role_lines_with_the_assistant_opened() -> None:
 def test_a_template_error_is_a_value_error_of_the_backend() -> None:
     with pytest.raises(TemplateError):
         ChatTemplate("{{ raise_exception('never') }}").render([{"role": "user", "content": "x"}])
+
+
+EARLY = (
+    "{% for m in messages %}{% if m.role == 'system' and not loop.first %}"
+    "{{ raise_exception('System message must be at the beginning.') }}{% endif %}"
+    "[{{ m.role }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
+)
+DROPPING = (
+    "{% for m in messages %}{% if m.role != 'system' or loop.first %}"
+    "[{{ m.role }}]{{ m.content }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}[assistant]{% endif %}"
+)
+
+
+@pytest.mark.parametrize("source", [EARLY, DROPPING], ids=["refusing", "dropping"])
+def test_a_late_system_turn_opens_the_next_user_turn_where_a_template_wants_it_first(source: str) -> None:
+    first, hi = {"role": "system", "content": "S"}, {"role": "user", "content": "hi"}
+    yo, late = {"role": "assistant", "content": "yo"}, {"role": "developer", "content": "Be brief."}
+    template = ChatTemplate(source)
+    assert template.render([first, hi, yo, late, hi]) == (
+        "[system]S[user]hi[assistant]yo[user]Be brief.\n\nhi[assistant]"
+    )
+    assert template.render([hi, late]) == "[user]hi[user]Be brief.[assistant]"
+    assert "system\nBe brief." in ChatTemplate(CHATML).render([first, hi, yo, late, hi])
+
+
+QUIET = (
+    "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) or not m.content %}"
+    "{{ raise_exception('roles must alternate, and nobody is silent') }}{% endif %}"
+    "[{{ m.role }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
+)
+
+
+def test_no_history_ends_a_chat_with_a_strict_template() -> None:
+    hi, yo = {"role": "user", "content": "hi"}, {"role": "assistant", "content": "yo"}
+    template = ChatTemplate(QUIET)
+    assert template.render([yo, hi]) == "[user]...[assistant]yo[user]hi[assistant]"
+    silent = {"role": "assistant", "content": ""}
+    assert template.render([hi, silent, hi]) == "[user]hi[assistant]...[user]hi[assistant]"
+    assert ChatTemplate(CHATML).render([yo, silent]).count("...") == 0
