@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -30,6 +30,8 @@ class ModelState:
     window: int | None = None
     tools: bool = False
     sees: bool = False
+    machine: Sequence[tuple[str, str]] = ()
+    """What this machine has, as (name, amount), told where there is no model."""
 
     def read(self, manager: SessionManager) -> None:
         """Take what the engine tells of the model that is loaded."""

@@ -475,6 +475,7 @@ class Program(Stage):
                 state=state,
                 state_role=role,
                 private=self._chat.private,
+                machine=() if model.name else model.machine,
                 model=one_line(short_name(facts.model) if facts.model else model.name),
                 gpu_layers=model.gpu_layers,
                 layers=model.layers,

@@ -54,6 +54,8 @@ class Rooms(Reading):
             return
         page = await asyncio.to_thread(FirstRunPage.of_this_machine)
         self.first_run = page
+        self.model.machine = page.machine
+        self.refresh_facts()
         await self.query_one("#main").mount(page, before=self.transcript)
         self.transcript.display = False
         self.draft.placeholder = WRITE_NOW

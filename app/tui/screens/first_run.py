@@ -19,7 +19,7 @@ from app import model_catalog, starter
 from app.model_catalog import Place
 from app.starter import StarterError, StoppedError
 from app.tui.dialogs import LineDialog
-from app.tui.screens.waterfall import size
+from app.tui.screens.waterfall import GIB, size
 from app.tui.widgets.cells import from_home
 from app.tui.widgets.choices import ChoicePage
 from app.tui.widgets.first_run import Download, FirstRun
@@ -37,6 +37,16 @@ def starter_words(free_bytes: int) -> str:
     needed = starter.ABOUT_BYTES + WORKING_BYTES
     fits = "" if not free_bytes else ", fits" if free_bytes > needed else ", may not fit"
     return f"{starter.NAME}, {size(starter.ABOUT_BYTES)}{fits}"
+
+
+def machine_facts(gpu_bytes: int, free_bytes: int, total_bytes: int) -> list[tuple[str, str]]:
+    """The memory of this machine as (name, amount); 0 bytes are not known, or not there."""
+    facts: list[tuple[str, str]] = []
+    if gpu_bytes:
+        facts.append(("gpu", f"{gpu_bytes / GIB:.1f} GiB"))
+    if total_bytes and free_bytes:
+        facts.append(("memory", f"{free_bytes / GIB:.1f} of {total_bytes / GIB:.1f} GiB free"))
+    return facts
 
 
 def looked_at(places: Sequence[Place]) -> list[tuple[str, str]]:
@@ -64,17 +74,21 @@ class FirstRunPage(FirstRun):
         starter_fact: str,
         servers: bool = False,
         fetch: Fetch = starter.fetch,
+        machine: Sequence[tuple[str, str]] = (),
         id: str | None = "first-run",
     ) -> None:
         super().__init__(looked, starter=starter_fact, servers=servers, id=id)
         self._fetch = fetch
+        self.machine = machine
+        """What this machine has, as (name, amount)."""
         self._stop = threading.Event()
 
     @classmethod
     def of_this_machine(cls) -> FirstRunPage:
         """The page with what is found here. Looks at folders and devices, so call it from a thread."""
-        _, free, _ = model_catalog.memory()
-        return cls(looked_at(model_catalog.places()), starter_fact=starter_words(free))
+        gpu, free, total = model_catalog.memory()
+        facts = machine_facts(gpu, free, total)
+        return cls(looked_at(model_catalog.places()), starter_fact=starter_words(free), machine=facts)
 
     def on_unmount(self) -> None:
         self._stop.set()

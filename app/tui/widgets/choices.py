@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from textual.binding import Binding
-from textual.events import Click, Key, Resize
+from textual.events import Click, Key, MouseScrollDown, MouseScrollUp, Resize
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
@@ -20,6 +20,7 @@ from app.tui.widgets.rows import Row, laid_out
 _KEY_WIDTH = 9
 DETAIL_AT = 36
 _GAP = 3
+_WHEEL_ROWS = 3
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class PageRow:
 class ChoicePage(Widget, can_focus=True):
     """Rows in the column of the page, some of them choices. It has the prompt while it has the focus."""
 
-    DEFAULT_CSS = "ChoicePage { height: auto; width: 1fr; background: $background; }"
+    DEFAULT_CSS = "ChoicePage { height: 1fr; width: 1fr; background: $background; }"
     BINDINGS: ClassVar[Any] = [
         Binding("up", "move(-1)", show=False),
         Binding("down", "move(1)", show=False),
@@ -66,26 +67,36 @@ class ChoicePage(Widget, can_focus=True):
         super().__init__(id=id)
         self.choices = tuple(choices)
         self._at = 0
-        self._drawn: tuple[int, list[PageRow]] = (0, [])
+        self._first = 0
+        self._drawn: list[PageRow] | None = None
 
     # ---- for what derives from it ----------------------------------------------------------
 
-    def page(self, grid: Grid, ink: Ink) -> list[PageRow]:
-        """The rows in these columns."""
-        return [self.choice_row(number, grid, ink) for number in range(len(self.choices))]
+    def page(self, grid: Grid, ink: Ink, height: int) -> list[PageRow]:
+        """The rows in these columns; `height` of them are seen at once."""
+        return self.choice_rows(grid, ink)
 
-    def choice_row(self, number: int, grid: Grid, ink: Ink, key_width: int = _KEY_WIDTH) -> PageRow:
-        """The row of one choice; the likely one has the prompt at its edge."""
+    def choice_rows(self, grid: Grid, ink: Ink) -> list[PageRow]:
+        """The rows of all choices."""
+        return [row for number in range(len(self.choices)) for row in self._choice_rows(number, grid, ink)]
+
+    def _choice_rows(self, number: int, grid: Grid, ink: Ink) -> list[PageRow]:
+        """A choice; the likely one has the prompt at its edge, and what it costs below where it is narrow."""
         choice = self.choices[number]
         here = number == self._at
         focused = here and self.has_focus
         edge = Span(ink.glyphs.prompt if focused else " ", "primary", bold=ink.plain)
         key = Span(ink.key(choice.key), bold=True)
         label = Span(choice.label, bold=here)
-        left = [*fitted((key,), key_width), label]
+        left = [*fitted((key,), _KEY_WIDTH), label]
         detail_at = max(DETAIL_AT, width_of(left) + _GAP)
-        line = [*fitted(left, detail_at), Span(choice.cost, "text" if focused else "muted")]
-        return PageRow(edge, line, number)
+        cost = Span(choice.cost, "text" if focused else "muted")
+        if detail_at + width_of([cost]) <= grid.measure:
+            return [PageRow(edge, [*fitted(left, detail_at), cost], number)]
+        rows = [PageRow(edge, left, number)]
+        if here and choice.cost:
+            rows.append(PageRow(Span(" "), [Span(" " * _KEY_WIDTH), cost], number))
+        return rows
 
     # ---- drawing ---------------------------------------------------------------------------
 
@@ -99,20 +110,29 @@ class ChoicePage(Widget, can_focus=True):
         if choices is not None:
             self.choices = tuple(choices)
             self._at = min(self._at, max(0, len(self.choices) - 1))
-        self._drawn = (0, [])
-        self.refresh(layout=True)
+        self._drawn = None
+        self.refresh()
 
-    def _rows(self, width: int) -> list[PageRow]:
-        if self._drawn[0] != width:
-            self._drawn = (width, self.page(grid_of(max(1, width)), ink_of(self)))
-        return self._drawn[1]
+    def _rows(self) -> list[PageRow]:
+        if self._drawn is None:
+            width, height = self.size
+            self._drawn = self.page(grid_of(max(1, width)), ink_of(self), height)
+            self._reveal(self._drawn, height)
+        return self._drawn
 
-    def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        return len(self._rows(width))
+    def _reveal(self, rows: Sequence[PageRow], height: int) -> None:
+        """Scroll to the choice that the prompt is at, where not all rows fit."""
+        here = [y for y, row in enumerate(rows) if row.choice == self._at]
+        low, high = (here[-1] - height + 1, here[0]) if here else (0, 0)
+        self._go_to(max(low, min(self._first, high)), len(rows) - height)
+
+    def _go_to(self, first: int, most: int) -> None:
+        self._first = max(0, min(first, most))
 
     def render_line(self, y: int) -> Strip:
         width, ink = self.size.width, ink_of(self)
-        grid, rows = grid_of(max(1, width)), self._rows(width)
+        grid, rows = grid_of(max(1, width)), self._rows()
+        y += self._first
         if y >= len(rows):
             return ink.strip([Span(" " * width)], "background")
         row = rows[y]
@@ -143,8 +163,8 @@ class ChoicePage(Widget, can_focus=True):
             self.post_message(self.Chosen(self, self.choices[self._at].key))
 
     def on_click(self, event: Click) -> None:
-        rows = self._rows(self.size.width)
-        if event.y < len(rows) and (number := rows[event.y].choice) is not None:
+        rows, y = self._rows(), event.y + self._first
+        if y < len(rows) and (number := rows[y].choice) is not None:
             if number == self._at:
                 self.action_choose()
             else:
@@ -157,5 +177,17 @@ class ChoicePage(Widget, can_focus=True):
     def on_blur(self) -> None:
         self.show()
 
+    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+        event.stop()
+        self._wheel(_WHEEL_ROWS)
+
+    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
+        event.stop()
+        self._wheel(-_WHEEL_ROWS)
+
+    def _wheel(self, rows: int) -> None:
+        self._go_to(self._first + rows, len(self._rows()) - self.size.height)
+        self.refresh()
+
     def on_resize(self, event: Resize) -> None:
-        self._drawn = (0, [])
+        self.show()

@@ -86,30 +86,45 @@ class FirstRun(ChoicePage):
         self._problem = (plain(reason), plain(remedy))
         self.show()
 
-    def page(self, grid: Grid, ink: Ink) -> list[PageRow]:
-        none = Span(" ")
-        blank = PageRow(none, ())
-        rows = [
-            PageRow(
-                Span(ink.glyphs.ember[0], "primary"),
-                (
-                    Span("fireside", "primary", bold=True),
-                    Span("  chat with models on this machine", "muted"),
-                ),
-            ),
-            blank,
-            PageRow(none, (Span("No model here yet.", bold=True),)),
-            blank,
-            PageRow(none, (Span("looked in", "muted"),)),
+    def page(self, grid: Grid, ink: Ink, height: int) -> list[PageRow]:
+        parts = [
+            [self._title(ink)],
+            [_row(Span("No model here yet.", bold=True))],
+            self._looked_rows(ink),
+            self.choice_rows(grid, ink),
+            [_row(*line) for line in self._news(grid, ink)],
         ]
+        rows = [BLANK_ROW, *_apart(parts), BLANK_ROW]
+        if len(rows) <= height:
+            return rows
+        # What is needed to go on stays longest: the fact, the choices, and how they go.
+        fact, choices, news = parts[1], parts[3], parts[4]
+        for rows in (
+            [BLANK_ROW, *_apart([fact, [self._looked_in_short()], choices, news])],
+            [BLANK_ROW, *_apart([fact, choices, news])],
+            _apart([fact, choices, news]),
+            [*fact, *choices, *news],
+            [*choices, *news],
+        ):
+            if len(rows) <= height:
+                return rows
+        return [*news, *choices] if self._download or self._problem else choices
+
+    def _title(self, ink: Ink) -> PageRow:
+        words = Span("  chat with models on this machine", "muted")
+        return PageRow(Span(ink.glyphs.ember[0], "primary"), (Span("fireside", "primary", bold=True), words))
+
+    def _looked_in_short(self) -> PageRow:
+        return _row(Span(f"looked in {len(self._looked)} folders", "muted"))
+
+    def _looked_rows(self, ink: Ink) -> list[PageRow]:
+        rows = [_row(Span("looked in", "muted"))]
         room = DETAIL_AT - 4
         for path, found in self._looked:
             shown = cut_left(path, room, ink.glyphs.cut_left)
             aside = Span(f"{ink.glyphs.aside} ", "faint")
-            rows.append(PageRow(none, (aside, *fitted((Span(shown),), room + 2), Span(found, "muted"))))
-        rows += [blank, *(self.choice_row(number, grid, ink) for number in range(len(self.choices))), blank]
-        rows += [PageRow(none, line) for line in self._news(grid, ink)]
-        return [blank, *rows]
+            rows.append(_row(aside, *fitted((Span(shown),), room + 2), Span(found, "muted")))
+        return rows
 
     def _news(self, grid: Grid, ink: Ink) -> list[Line]:
         if self._problem is not None:
@@ -125,7 +140,23 @@ class FirstRun(ChoicePage):
             return [*lines, *((Span(f"  {line}", "muted"),) for line in wrapped(remedy, grid.measure - 2))]
         if self._download is not None:
             return _progress_lines(self._download, grid.measure, ink)
-        return [(Span("Chats stay on this machine unless you choose a server.", "muted"),)]
+        words = "Chats stay on this machine unless you choose a server."
+        return [(Span(line, "muted"),) for line in wrapped(words, grid.measure)]
+
+
+BLANK_ROW = PageRow(Span(" "), ())
+
+
+def _row(*spans: Span) -> PageRow:
+    return PageRow(Span(" "), spans)
+
+
+def _apart(parts: Sequence[Sequence[PageRow]]) -> list[PageRow]:
+    """Parts with a blank row between them."""
+    rows: list[PageRow] = []
+    for part in parts:
+        rows += [*([BLANK_ROW] if rows else []), *part]
+    return rows
 
 
 def _progress_lines(download: Download, measure: int, ink: Ink) -> list[Line]:

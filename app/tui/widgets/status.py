@@ -19,7 +19,7 @@ TIGHT_MODEL_CELLS = 16
 WARN_AT = 0.8
 ALARM_AT = 0.95
 # The meter outlives the mode of the tools: at 80 columns it is the one that is looked for.
-DROPS = ("reused", "first", "tools", "meter", "speed", "gpu", "help", "context")
+DROPS = ("machine", "reused", "first", "tools", "meter", "speed", "gpu", "help", "context")
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,8 @@ class Facts:
     """What the status bar tells. None and empty texts are not known, or not worth a word."""
 
     asking: int = 0
+    machine: Sequence[tuple[str, str]] = ()
+    """What this machine has, where no model is there to tell of."""
     state: str = ""
     state_role: str = "primary"
     private: bool = False
@@ -106,6 +108,8 @@ def _segments(facts: Facts, glyphs: Glyphs) -> list[_Segment]:
         found.append(_Segment("private", (("private", "bold"),)))
     if facts.model:
         found.append(_Segment("model", ((facts.model, ""),)))
+    for name, amount in facts.machine:
+        found.append(_Segment("machine", ((f"{name} ", "$muted"), (amount, ""))))
     if facts.gpu_layers is not None and facts.layers:
         found.append(_gpu(facts.gpu_layers, facts.layers))
     if facts.context_window:

@@ -12,7 +12,7 @@ import pytest
 from app.model_catalog import places
 from app.starter import StarterError, StoppedError
 from app.tui.dialogs import LineDialog
-from app.tui.screens.first_run import FirstRunPage, looked_at, starter_words
+from app.tui.screens.first_run import FirstRunPage, looked_at, machine_facts, starter_words
 from app.tui.widgets.choices import Choice, ChoicePage
 from app.tui.widgets.first_run import FirstRun, dropped_path
 from tests.tui import snapshots
@@ -69,6 +69,41 @@ async def test_the_first_run_beside_its_picture(
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
         snapshots.check(app, name)
+
+
+@pytest.mark.parametrize("size", [(40, 12), (60, 20), (80, 24), (100, 30), (200, 60)])
+async def test_every_choice_and_its_cost_is_seen_at_every_size(size: tuple[int, int]) -> None:
+    app = PageApp(first_run())
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        assert all(choice.label in page(app) for choice in app.page.choices)
+        for choice in app.page.choices:
+            assert choice.cost in page(app)
+            await pilot.press("down")
+            await pilot.pause()
+        assert ("No model here yet." in page(app)) and "\u203a" in page(app)
+
+
+async def test_a_page_that_is_too_low_scrolls_with_the_choice() -> None:
+    app = PageApp(first_run())
+    async with app.run_test(size=(40, 4)) as pilot:
+        await pilot.pause()
+        assert "download the starter" in page(app)
+        await pilot.press("down", "down", "down")
+        await pilot.pause()
+        assert "use a server" in page(app) and "download the starter" not in page(app)
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause()
+        assert "download the starter" in page(app) and "use a server" in page(app)
+
+
+def test_the_memory_of_a_machine_in_words() -> None:
+    gib = 1 << 30
+    assert machine_facts(8 * gib, int(12.4 * gib), int(15.5 * gib)) == [
+        ("gpu", "8.0 GiB"),
+        ("memory", "12.4 of 15.5 GiB free"),
+    ]
+    assert machine_facts(0, 0, 0) == []
 
 
 async def test_enter_fetches_the_starter_and_tells_how_far_it_is() -> None:
