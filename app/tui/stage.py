@@ -69,6 +69,7 @@ class Stage(App[int]):
     ) -> None:
         """Without `motion` nothing moves by itself; `hyperlinks` where the terminal knows OSC 8."""
         super().__init__(driver_class=ScreenDriver)
+        self.animation_level = "none"
         self.palette = palette
         self.glyphs = glyphs
         self.composer = Composer(glyphs, history)
