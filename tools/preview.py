@@ -13,7 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-_PADDING = re.compile(r" {12,}|\n{4,}")
+_PADDING = re.compile(r" {12,}|\n(?: *\n){3,}")
+_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0]")
+"""Letters and signs that are drawn as nothing."""
 _MOST_LINES = 4_000
 _MOST_SHOWN = 2_000
 
@@ -86,7 +88,8 @@ def _visible_character(char: str) -> str:
         return chr(0x2400 + ord(char))
     if char == "\x7f":
         return "␡"
-    if unicodedata.category(char)[0] in "CZ" or (unicodedata.category(char) == "Mn" and char > "\ufdff"):
+    kind = unicodedata.category(char)
+    if kind[0] in "CZ" or (kind == "Mn" and char > "\ufdff") or _BLANK.match(char):
         return f"⟨U+{ord(char):04X}⟩"
     return char
 
@@ -95,7 +98,7 @@ def _padding(found: re.Match[str]) -> str:
     count = len(found[0])
     if found[0][0] == " ":
         return f"⟨{count} spaces⟩"
-    return f"\n⟨{count - 1} empty lines⟩\n"
+    return f"\n⟨{found[0].count(chr(10)) - 1} empty lines⟩\n"
 
 
 def _lines(data: bytes) -> list[str]:

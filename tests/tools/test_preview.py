@@ -26,6 +26,13 @@ def test_empty_lines_cannot_push_a_line_out_of_sight() -> None:
     assert visible("ls" + "\n" * 50 + "rm") == "ls\n⟨49 empty lines⟩\nrm"
 
 
+def test_lines_of_blanks_and_letters_drawn_as_nothing_hide_nothing_either() -> None:
+    assert visible("ls" + "\n " * 50 + "\nrm") == "ls\n⟨50 empty lines⟩\nrm"
+    for char in "\u034f\u115f\u1160\u17b4\u180b\u2800\u3164\uffa0\ufe0f":
+        assert visible(f"rm{char}x") == f"rm⟨U+{ord(char):04X}⟩x"
+    assert visible("größe 你好 한국어 हिन्दी é") == "größe 你好 한국어 हिन्दी é"
+
+
 def test_a_value_cannot_imitate_another_argument() -> None:
     shown = show_call("run_shell", {"command": "ls\n  network │ false", "network": True})
     assert shown == "run_shell\n  command │ ls\n          │   network │ false\n  network │ true"
