@@ -62,6 +62,8 @@ def indexed(index: int) -> str:
 @cache
 def nearest_index(color: str) -> int:
     """The index whose colour looks most like `color`."""
+    if (exact := _indexes().get(color)) is not None:
+        return exact
     target = _lab(color)
     return min(range(16, 256), key=lambda index: _difference(target, _indexed_lab(index)))
 
@@ -69,6 +71,11 @@ def nearest_index(color: str) -> int:
 def difference(one: str, other: str) -> float:
     """How different two colours look: CIEDE2000, where 1 is barely seen."""
     return _difference(_lab(one), _lab(other))
+
+
+@cache
+def _indexes() -> dict[str, int]:
+    return {indexed(index): index for index in range(16, 256)}
 
 
 @cache
