@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
+from rich.cells import cell_len
 from textual.binding import Binding
 from textual.widget import Widget
 from textual.widgets import Input
 
 from app.tui.screens.dialog import Dialog, spread
 from app.tui.shell import Shell
-from app.tui.widgets.cells import Span, cut, plain
+from app.tui.widgets.cells import Span, fitted, plain
 from app.tui.widgets.filter import Filter
 from app.tui.widgets.rows import BLANK, Row, RowList
 from app.tui.widgets.text_rows import wrapped
@@ -44,7 +45,7 @@ class TextDialog(Dialog[None]):
 
     def resized(self) -> None:
         """Wrap for the width there is."""
-        room = max(10, self.inner_width - 1)
+        room = max(10, self.inner_width - 2)
         if isinstance(self._text, str):
             rows = [
                 Row((Span(line),)) for line in wrapped(self._text[:MOST_CHARS].replace("\t", "    "), room)
@@ -54,14 +55,15 @@ class TextDialog(Dialog[None]):
         self._list.show(rows or [BLANK])
 
     def _columns(self, table: Sequence[tuple[str, ...]], room: int) -> list[Row]:
-        width = min(room // 3, max((len(cells[0]) for cells in table if cells), default=0))
+        width = min(room // 3, max((cell_len(cells[0]) for cells in table if cells), default=0))
         rows: list[Row] = []
         for cells in table:
             first, rest = (cells[0], "   ".join(cells[1:])) if cells else ("", "")
             lines = wrapped(rest, max(10, room - width - 3))
             for place, line in enumerate(lines):
-                name = cut(first, width) if place == 0 else ""
-                rows.append(Row((Span(f"{name:<{width}}   ", bold=True), Span(line, "muted"))))
+                name = (Span(first if place == 0 else "", bold=True),)
+                cells = fitted(name, width, self.ink.glyphs.cut_right)
+                rows.append(Row((*cells, Span("   "), Span(line, "muted"))))
         return rows
 
     def action_scroll(self, step: int) -> None:

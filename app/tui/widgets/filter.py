@@ -5,6 +5,7 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.events import Paste
+from textual.geometry import Region
 from textual.message import Message
 from textual.widgets import Input
 
@@ -47,6 +48,11 @@ class FilterInput(Input):
 
     def on_mount(self) -> None:
         self.value, self.first = self.first, ""
+
+    def on_resize(self) -> None:
+        """The caret stays in sight, of a text too that was there before the line had a width."""
+        x = self.cursor_screen_offset.x - self.content_region.x + self.scroll_offset.x
+        self.scroll_to_region(Region(x, 0, 1, 1), force=True, animate=False)
 
     def _on_paste(self, event: Paste) -> None:
         """Take a paste of several lines as one: Textual would keep only the first."""
