@@ -21,6 +21,7 @@ from app.tui.transcript.picture_entry import PictureRow
 from app.tui.transcript.pictures import Cell, PictureError
 from tests.tui.transcript.pages import reading, settled, shown, strips
 
+pytestmark = pytest.mark.timeout(60)
 HOLDER = "\U0010eeee"
 CELL = Cell(10, 20)
 _COMMAND = re.compile(r"\x1b_G([^;\x1b]*);?([^\x1b]*)\x1b\\")

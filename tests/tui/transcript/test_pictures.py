@@ -14,15 +14,16 @@ from PIL import Image
 from app.colors import indexed, nearest_index
 from app.glyphs import ASCII
 from app.theming import palette, read
-from app.tui.transcript import pictures
+from app.tui.transcript import gallery, pictures
 from app.tui.transcript.entries import Answer, UserTurn
-from app.tui.transcript.gallery import MOST_KEPT, Content, Gallery
+from app.tui.transcript.gallery import Content, Gallery
 from app.tui.transcript.picture_entry import PictureRow
 from app.tui.transcript.pictures import ROWS, UPPER, Cell, Drawing, PictureError, draw, fit
 from tests.tui.transcript.pages import reading, settled, shown, strips, until
 
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
 GROUND = "#123456"
+pytestmark = pytest.mark.timeout(60)
 
 
 def saved(picture: Image.Image, kind: str = "PNG", **options: object) -> bytes:
@@ -240,9 +241,9 @@ class Files:
         return Content(f"{row.file_id}.png", f"{len(data)} B", data)
 
     def hang(self, transcript: object, way: str = "blocks") -> Gallery:
-        gallery = Gallery(way, self.read, transcript.changed, self.sent.append)  # type: ignore[arg-type,attr-defined]
-        transcript.gallery = gallery  # type: ignore[attr-defined]
-        return gallery
+        made = Gallery(way, self.read, transcript.changed, self.sent.append)  # type: ignore[arg-type,attr-defined]
+        transcript.gallery = made  # type: ignore[attr-defined]
+        return made
 
 
 async def test_a_picture_is_drawn_below_its_name() -> None:
@@ -400,19 +401,37 @@ async def test_a_picture_is_cut_by_the_view_row_by_row() -> None:
             assert [strip for strip in strips(transcript) if UPPER in strip.text] == whole[y - 1 :]
 
 
-async def test_rows_of_pictures_far_away_are_given_up_and_their_place_is_kept() -> None:
+async def test_rows_of_pictures_far_away_are_given_up_and_their_place_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gallery, "MOST_KEPT", 3)
     files = Files(chart=picture(64, 64))
-    entries = talk(set(range(40)))
+    entries = talk(set(range(12)), 12)
     rows = [entry for entry in entries if isinstance(entry, PictureRow)]
     async with reading(entries) as (transcript, pilot):
         files.hang(transcript)
-        for turn in range(40):
-            transcript.jump_to(rows[turn])
+        for row in rows:
+            transcript.jump_to(row)
             await settled(transcript, pilot)
         kept = [row for row in rows if row.drawing and row.drawing.rows]
-        assert len(kept) <= MOST_KEPT + 3
+        assert rows[0] not in kept
+        assert rows[-1] in kept
         assert rows[0].drawing is not None and not rows[0].drawing.rows
         assert rows[0].height == 1 + ROWS
         transcript.jump_to(rows[0])
         await settled(transcript, pilot)
         assert rows[0].drawing.rows
+
+
+async def test_many_small_pictures_in_view_are_all_drawn_and_none_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gallery, "MOST_KEPT", 3)
+    files = Files(icon=picture(4, 2))
+    rows = [PictureRow(f"{at}.png", file_id="icon") for at in range(9)]
+    async with reading(rows) as (transcript, pilot):
+        files.hang(transcript)
+        transcript.changed(rows[0])
+        await settled(transcript, pilot)
+        assert all(row.drawing and row.drawing.rows for row in rows)
+        assert len(files.asked) == 9
