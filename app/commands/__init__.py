@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from app.commands import chats, general, models, replies, tools
+from app.commands import chats, dividing, general, models, replies, tools
 from app.commands.face import Choice, Command, Completion, Face, FaceKind, Rows, Screen
 from app.commands.prompts import read_prompts
 from app.commands.shared import clean
@@ -36,6 +36,7 @@ __all__ = [
 COMMANDS: tuple[Command, ...] = (
     *chats.COMMANDS,
     *replies.COMMANDS,
+    *dividing.COMMANDS,
     *models.COMMANDS,
     *tools.COMMANDS,
     *general.COMMANDS,

@@ -138,13 +138,13 @@ class TreeOperations(Workplace):
                 raise InvalidInputError("Only a reply on the active path can be divided anew.")
             before = path[place - 1] if place else None
             start = place - 1 if isinstance(before, Reasoning) else place
-            whole = (before.text if isinstance(before, Reasoning) else "") + message.text
-            if not 0 <= reasoning_end <= len(whole):
-                raise InvalidInputError(f"The reply has {len(whole)} characters.")
+            held = before.text if isinstance(before, Reasoning) else ""
+            if not 0 <= reasoning_end <= len(held) + len(message.text):
+                raise InvalidInputError(f"The reply has {len(held) + len(message.text)} characters.")
+            thought, text = _divided(held, message.text, reasoning_end)
             items: list[Item] = []
-            if reasoning_end:
-                items.append(reasoning_item(whole[:reasoning_end], response_id=message.response_id))
-            text = whole[reasoning_end:].lstrip("\n")
+            if thought:
+                items.append(reasoning_item(thought, response_id=message.response_id))
             content = (output_text(text),) if text else ()
             items.append(replace(message, content=content, tokens=None))
             divided_at = len(items) - 1
@@ -215,6 +215,19 @@ class TreeOperations(Workplace):
         except FiresideError:
             raise not_found("message", item_id) from None
         raise ConflictError("That message has been sent already.")
+
+
+def _divided(thought: str, text: str, at: int) -> tuple[str, str]:
+    """Thought and text, divided anew; what moves over stands in lines of its own."""
+    if at <= len(thought):
+        return thought[:at], _joined(thought[at:], text).lstrip("\n")
+    moved = at - len(thought)
+    return _joined(thought, text[:moved]), text[moved:].lstrip("\n")
+
+
+def _joined(before: str, after: str) -> str:
+    touching = before and after and not before[-1].isspace() and not after[0].isspace()
+    return f"{before}\n\n{after}" if touching else before + after
 
 
 def _rewritten(message: Message, index: int, token_id: int, chosen: str) -> Message:

@@ -12,8 +12,8 @@ from textual.actions import SkipAction
 
 from app.theming import read, switch
 from app.tui.driver import ScreenDriver
-from app.tui.keys import OF_DRAFT, free_keys, key_rows, keys_of
-from app.tui.rooms import UNDOES, Rooms
+from app.tui.keys import free_keys, key_name, key_rows, keys_at, keys_of
+from app.tui.rooms import Rooms
 from app.tui.widgets.composer import Draft
 from app.tui.widgets.seam import Hint, News
 
@@ -26,19 +26,17 @@ if TYPE_CHECKING:
 QUIT_WITHIN_S = 2.0
 ERROR_ARMS_AFTER_S = 0.5
 MODES = ("ask", "read", "all", "plan")
+CHAT_KEYS: tuple[Hint, ...] = (("r", "rename"), ("p", "pin"), ("a", "put away"), ("d", "delete"))
 ANYWHERE = frozenset({"copy_or_stop", "leave", "suspend_process", "mouse"})
 """What a key does also while a dialog is open."""
-SAVES: Hint = ("s", "saves them to a file")
-BLOCK_KEYS: tuple[Hint, ...] = (("c", "copy"), ("e", "edit"), ("f", "fork"), ("enter", "fold"))
+SAVES: Hint = ("save_copy", "saves them to a file")
 
 
 class FiresideApp(Rooms):
     """The program with all its keys."""
 
-    def __init__(self, *args: Any, keymap: dict[str, str] | None = None, **fields: Any) -> None:
-        """`keymap` binds other keys, by the names in `keys`."""
+    def __init__(self, *args: Any, **fields: Any) -> None:
         super().__init__(*args, **fields)
-        self.bound = dict(keymap or {})
         self.mouse_on = True
         self._quit_asked = -QUIT_WITHIN_S
         self._error_at = 0.0
@@ -46,12 +44,11 @@ class FiresideApp(Rooms):
 
     def on_mount(self) -> None:
         """The keys are bound before the first one comes."""
-        if self.bound:
-            self.set_keymap({name: keys for name, keys in self.bound.items() if name not in OF_DRAFT})
         self.draft.send_keys = keys_of("send", self.bound)
         self.draft.newline_keys = keys_of("newline", self.bound)
         free = free_keys(self.bound)
-        self.draft.frees = lambda key: key in free or key in self._news_keys
+        self.draft.frees = lambda key: key in free
+        self._news_keys = keys_at("news", self.bound)
 
     def key_rows(self) -> Sequence[tuple[str, str, str]]:
         """Every key as (group, keys, what it does), as they are bound now."""
@@ -77,6 +74,7 @@ class FiresideApp(Rooms):
         super().chat_shown()
         self.leave_edit()
         self.draft.focus()
+        self.show_hints()
         self.settle_focus()
         self.refresh_side()
 
@@ -117,25 +115,30 @@ class FiresideApp(Rooms):
             return
         self._point_at_error()
         self.seam.set_hints(self._hints())
+        self.seam.keys_changed()
 
     def _hints(self) -> Sequence[Hint]:
         if self.editing is not None and self.draft.has_focus:
-            return (("esc", "leaves it as it was"),)
+            return (("stop", "leaves it as it was"),)
         if self.waiting.has_focus:
-            return (("enter", "edits"), ("x", "removes"))
+            return (("queue_edit", "edits"), ("queue_remove", "removes"))
         if self.transcript.has_focus and self.transcript.current is not None:
-            return BLOCK_KEYS
-        if self.approval.has_focus_within or self.transcript.has_focus or self.side.has_focus_within:
-            return (("tab", "to write"),)
+            return self.block_hints(self.transcript.current)
+        if self.side.has_focus_within:
+            return CHAT_KEYS
+        if self.approval.has_focus_within or self.transcript.has_focus:
+            return (("next", "to write"),)
         if self.approval.question is not None:
-            return (("tab", "answers"),)
+            return (("next", "answers"),)
         if self.chat.stopping:
             return (("", "stopping"),)
         if self.chat.busy:
-            return (("alt+up", "edits the queue"),) if self.waiting.messages else (("esc", "stops"),)
+            return (("block_up", "edits the queue"),) if self.waiting.messages else (("stop", "stops"),)
         if self.shell_runs:
-            return (("esc", "stops"),)
-        return (("tab", "to the choices"),) if self.chat.error and self.chat.error.choices else ()
+            return (("stop", "stops"),)
+        if self.chat.error and self.chat.error.choices:
+            return (("next", "to the choices"),)
+        return (("retry", "answers it"),) if self.chat.unanswered else ()
 
     def _point_at_error(self) -> None:
         error = self.chat.error
@@ -165,9 +168,8 @@ class FiresideApp(Rooms):
         """Keys at the conversation: at a block, at an error, or the beginning of a message."""
         if len(self.screen_stack) > 1:
             return
-        if event.key in self._news_keys and not (self.draft.has_focus and self.draft.text):
+        if self._news_key(event):
             event.stop()
-            self._news_key(event.key)
             return
         self.seam.dismiss()
         if not self.transcript.has_focus:
@@ -380,7 +382,9 @@ class FiresideApp(Rooms):
         self.mouse_on = not self.mouse_on
         driver.use_mouse(self.mouse_on)
         self.say(
-            "the mouse is ours again" if self.mouse_on else "the mouse is the terminal's; ctrl+o takes it"
+            "the mouse is ours again"
+            if self.mouse_on
+            else f"the mouse is the terminal's; {self.hint_label('mouse')} takes it"
         )
 
     def copy(self, text: str, what: str) -> None:
@@ -407,17 +411,19 @@ class FiresideApp(Rooms):
         else:
             self.say(copied.notice())
 
-    @property
-    def _news_keys(self) -> Sequence[str]:
-        """The keys that the seam's news offers."""
-        news = self.seam.news
-        return [hint[0] for hint in (SAVES, UNDOES) if news is not None and hint in news.hints]
+    def _news_key(self, event: events.Key) -> bool:
+        """Do what the seam's news offers; False where it offers nothing for this key.
 
-    def _news_key(self, key: str) -> None:
-        if key == SAVES[0]:
+        A letter of the composer never comes here: there another key does it, which the seam shows.
+        """
+        name, news = self._news_keys.get(key_name(event.key)), self.seam.news
+        if name is None or news is None or all(hint[0] != name for hint in news.hints):
+            return False
+        if name == SAVES[0]:
             self._save_copy()
         elif self.deleted is not None:
             self.undelete(self.deleted)
+        return True
 
     def _save_copy(self) -> None:
         from app.clipboard import ClipboardError, save

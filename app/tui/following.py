@@ -7,10 +7,11 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from app.sessions.errors import FiresideError
-from app.sessions.items import ErrorItem, FunctionCall, Item, Message, item_from_wire
+from app.sessions.items import ErrorItem, FunctionCall, Item, Message, Reasoning, item_from_wire
 from app.tui.chat_facts import Facts, choices_for
 from app.tui.chat_page import ChatPage
 from app.tui.model_state import UNKNOWN
@@ -137,6 +138,23 @@ class Following:
             if item.response_id is not None:
                 return item.response_id
         return None
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether the last message of the person has no reply, and none is coming."""
+        reply = self._reply
+        if self.busy or self._error is not None or (reply is not None and not reply.ended):
+            return False
+        last = next(reversed(self.story.items.values()), None)
+        if not isinstance(last, Message) or self.facts.waiting:
+            return False
+        # A reply that was stopped before its first word, and before a thought.
+        is_empty = last.interrupted and not last.text and not isinstance(self._before_last, Reasoning)
+        return last.role == "user" or bool(is_empty)
+
+    @property
+    def _before_last(self) -> Item | None:
+        return next(islice(reversed(self.story.items.values()), 1, None), None)
 
     def tick(self) -> None:
         """Time went on: the numbers of what is being written."""

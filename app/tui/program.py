@@ -15,6 +15,7 @@ from app.config import Settings
 from app.glyphs import Glyphs
 from app.theming import Palette
 from app.tui.grid import Grid
+from app.tui.keys import word
 from app.tui.model_state import UNKNOWN, ModelState, short_name
 from app.tui.sending import Block, blocks_of, file_block, mentions, picture_names, require_sight
 from app.tui.stage import Stage, one_line
@@ -49,9 +50,12 @@ class Program(Stage):
         history: History | None = None,
         motion: bool = True,
         hyperlinks: bool = True,
+        keymap: Mapping[str, str] | None = None,
         pictures: Way = "blocks",
     ) -> None:
-        super().__init__(palette, glyphs, history or History(), motion=motion, hyperlinks=hyperlinks)
+        super().__init__(
+            palette, glyphs, history or History(), motion=motion, hyperlinks=hyperlinks, keymap=keymap
+        )
         self._pictures: Way = pictures
         self.start = start
         self.model = ModelState()
@@ -131,8 +135,9 @@ class Program(Stage):
             await manager.start()
             self._chat.manager = await self._private_manager() if self.start.private else manager
             self._opened.set()
-            for notice in self.start.notices:
-                self.say(notice)
+            if self.start.notices:
+                # They stay until a key is pressed: some say what is wrong with the settings.
+                self.say("   ".join(self.start.notices), error=True)
             self.load_first()
             await self._first_chat(manager)
             # What was sent meanwhile goes to this chat, not to the one that stood in for it.
@@ -485,6 +490,7 @@ class Program(Stage):
                 first_ms=None if facts.first_s is None else facts.first_s * 1000,
                 speed=facts.speed,
                 tools=facts.approve if model.tools else "",
+                help_key=word("help", self.bound) or word("help_always", self.bound),
             )
         )
         self.seam.set_title("" if self.side_open else self._chat.title)

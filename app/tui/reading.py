@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from textual import events, work
 from textual.actions import SkipAction
 
-from app.tui.widgets.seam import News
+from app.tui.keys import key_name, keys_at
+from app.tui.widgets.seam import Hint, News
 from app.tui.writing import Writing
 
 if TYPE_CHECKING:
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
 
 class Reading(Writing):
     """The program with its transcript."""
+
+    def __init__(self, *args: Any, **fields: Any) -> None:
+        super().__init__(*args, **fields)
+        self._block_keys = keys_at("block", self.bound)
 
     # ---- scrolling -------------------------------------------------------------------------
 
@@ -85,34 +91,49 @@ class Reading(Writing):
 
     def block_key(self, event: events.Key, entry: Entry) -> bool:
         """A key at a block; whether it means something."""
-        match event.key:
-            case "c":
+        name = self._block_keys.get(key_name(event.key), "")
+        match name:
+            case "block_copy":
                 self.copy(self.transcript.copy_source(entry), "the block")
-            case "C" | "upper_c":
+            case "block_code":
                 self._copy_code(entry)
-            case "o":
+            case "block_link":
                 self._open_link(entry)
-            case "p":
+            case "block_pager":
                 self.in_pager(self.transcript.copy_source(entry))
-            case "enter" | "space":
+            case "block_fold":
                 self.transcript.toggle(entry)
-            case "e" | "f" | "r" | "t":
-                self._item_key(event.key, self.chat.item_of(entry))
+            case "block_edit" | "block_divide" | "block_fork" | "block_retry" | "block_tokens":
+                self._item_key(name, self.chat.item_of(entry))
             case _:
                 return False
         return True
 
-    def _item_key(self, key: str, item: Item | None) -> None:
-        if key == "e":
+    def _item_key(self, name: str, item: Item | None) -> None:
+        if name == "block_edit":
             self._edit_block(item)
         elif item is None:
             self.say("this is not part of the conversation")
-        elif key == "f":
+        elif name == "block_divide":
+            self.divide(item)
+        elif name == "block_fork":
             self.fork_from(item)
-        elif key == "t":
+        elif name == "block_tokens":
             self.show_tokens(item)
         elif item.response_id is not None:
             self.retry(item.response_id)
+
+    def block_hints(self, entry: Entry) -> Sequence[Hint]:
+        """The keys that say most at a block."""
+        from app.sessions.items import Message, Reasoning
+
+        item = self.chat.item_of(entry)
+        if isinstance(item, Message) and item.role == "user":
+            return (("block_copy", "copy"), ("block_edit", "edit"), ("block_fork", "fork"))
+        fold: Hint = ("block_fold", "fold")
+        if isinstance(item, Message | Reasoning):
+            return (("block_copy", "copy"), ("block_divide", "divide"), ("block_fork", "fork"), fold)
+        return (("block_copy", "copy"), ("block_fork", "fork"), fold)
 
     def _copy_code(self, entry: Entry) -> None:
         code = self.transcript.copy_code(entry)
@@ -124,12 +145,12 @@ class Reading(Writing):
     def find_key(self, event: events.Key) -> bool:
         """Keys that find in the chat; whether this is one."""
         found = self.transcript.found[1] > 0
-        match event.key:
-            case "slash":
+        match self._block_keys.get(key_name(event.key), event.key):
+            case "find_again":
                 self._find()
-            case "n" if found:
+            case "find_next" if found:
                 self.transcript.find_next()
-            case "N" | "upper_n" if found:
+            case "find_before" if found:
                 self.transcript.find_previous()
             case "escape" if found and self.transcript.current is None:
                 self.transcript.find_clear()
@@ -164,7 +185,8 @@ class Reading(Writing):
             self.say("nothing in this chat holds that")
             return
         news = f"match {at} of {count}" if count > 1 else "one match"
-        self.seam.say(News(news, hints=(("n", "next"), ("N", "before")) if count > 1 else ()))
+        hints: Sequence[Hint] = (("find_next", "next"), ("find_before", "before")) if count > 1 else ()
+        self.seam.say(News(news, hints=hints))
 
     @work(exit_on_error=False, group="editor")
     async def in_pager(self, text: str) -> None:
@@ -182,7 +204,8 @@ class Reading(Writing):
         from app.sessions.items import Message
 
         if not isinstance(item, Message) or item.role != "user":
-            self.say("only your own messages are edited; r writes a reply again")
+            again = self.label("block_retry")
+            self.say(f"only your own messages are edited; {again} writes a reply again")
             return
         self.transcript.cursor_clear()
         self.begin_edit("message", item.id, item.content)
@@ -225,6 +248,23 @@ class Reading(Writing):
             self.draft.focus()
             self.say("a copy of the chat; the other one is as it was")
 
+    @work(exit_on_error=False, group="divide")
+    async def divide(self, item: Item) -> None:
+        """Divide a reply anew into thought and answer."""
+        from app.commands.dividing import divide, reply_around
+        from app.exits import explain
+
+        reply = reply_around(list(self.chat.story.items.values()), item)
+        if reply is None:
+            self.say("only a reply is divided into thought and answer")
+            return
+        try:
+            await divide(self.face, reply)
+        except Exception as err:
+            self.say(str(explain(err)), error=True)
+        self.transcript.cursor_clear()
+        self.draft.focus()
+
     @work(exit_on_error=False, group="tokens")
     async def show_tokens(self, item: Item) -> None:
         """How sure a reply was of each token; it can be written again from one of them."""
@@ -262,7 +302,7 @@ class Reading(Writing):
             raise SkipAction
         async with self.telling():
             if await self.chat.variant(step) is None:
-                self.say("there is one variant; ctrl+r writes another")
+                self.say(f"there is one variant; {self.label('retry')} writes another")
 
     def action_fold_thoughts(self) -> None:
         """Fold or open all thoughts."""

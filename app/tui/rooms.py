@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from app.tui.screens.first_run import FirstRunPage
     from app.tui.widgets.side import ChatsPane, Wish
 
-UNDOES: Hint = ("u", "takes it back")
+UNDOES: Hint = ("undo_delete", "takes it back")
 MOST_LISTED = 500
 WRITE_NOW = "write now, it is sent when a model is ready"
 

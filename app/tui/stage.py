@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -22,7 +22,7 @@ from app.theming import Palette
 from app.tui.driver import ScreenDriver
 from app.tui.frame import composer_rows, is_tall, side_by_default, side_overlays, side_width
 from app.tui.grid import Grid, grid_of
-from app.tui.keys import bindings
+from app.tui.keys import Labels, bindings
 from app.tui.transcript.view import Transcript
 from app.tui.widgets.composer import Composer, Draft
 from app.tui.widgets.history import History
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from app.tui.widgets.approval import ApprovalCard
     from app.tui.widgets.side import ChatsPane
     from app.tui.widgets.waiting import WaitingList
+
+
+OFFERED = frozenset({"save_copy", "undo_delete"})
+"""What the seam offers for a moment: no letter of a message that is begun then may be taken for it."""
 
 
 class Stage(App[int]):
@@ -66,14 +70,23 @@ class Stage(App[int]):
         *,
         motion: bool = True,
         hyperlinks: bool = True,
+        keymap: Mapping[str, str] | None = None,
     ) -> None:
-        """Without `motion` nothing moves by itself; `hyperlinks` where the terminal knows OSC 8."""
+        """Without `motion` nothing moves by itself; `hyperlinks` where the terminal knows OSC 8.
+
+        `keymap` binds other keys, by the names in `keys`.
+        """
         super().__init__(driver_class=ScreenDriver)
         self.animation_level = "none"
         self.palette = palette
         self.glyphs = glyphs
+        self.bound = dict(keymap or {})
+        self.label = Labels(self.bound, glyphs)
+        if self.bound:
+            self._rebind()
         self.composer = Composer(glyphs, history)
         self.seam = Seam(glyphs)
+        self.seam.label = self.hint_label
         self.status = StatusBar(glyphs)
         self.transcript = Transcript(
             palette=palette, glyphs=glyphs, motion=motion, hyperlinks=hyperlinks, id="transcript"
@@ -90,6 +103,15 @@ class Stage(App[int]):
         self._early: list[events.Event] | None = []
         install(self, palette)
 
+    def _rebind(self) -> None:
+        """The keys of the config in place of those of the class. There is no public way to take one away."""
+        held = self._bindings.key_to_bindings
+        ours = {binding.id for binding in bindings()}
+        for key in list(held):
+            held[key] = [binding for binding in held[key] if binding.id not in ours]
+        for binding in bindings(self.bound):
+            held.setdefault(binding.key, []).append(binding)
+
     @property
     def draft(self) -> Draft:
         """Where messages are written."""
@@ -100,14 +122,14 @@ class Stage(App[int]):
         """The card of an open question."""
         from app.tui.widgets.approval import ApprovalCard
 
-        return ApprovalCard(self.glyphs)
+        return ApprovalCard(self.glyphs, self.bound)
 
     @cached_property
     def waiting(self) -> WaitingList:
         """What waits for the running reply."""
         from app.tui.widgets.waiting import WaitingList
 
-        return WaitingList(self.glyphs)
+        return WaitingList(self.glyphs, self.bound)
 
     @cached_property
     def pane(self) -> ChatsPane:
@@ -203,6 +225,11 @@ class Stage(App[int]):
     def say(self, text: str, *, error: bool = False) -> None:
         """One piece of news, in the seam."""
         self.seam.say(News(text, error=error))
+
+    def hint_label(self, name: str) -> str:
+        """A key as hints write it: by its name in the table, one that works where keys go now."""
+        writing = self.draft.has_focus and (bool(self.draft.text) or name in OFFERED)
+        return self.label(name, writing=writing)
 
     def show_facts(self, facts: Facts) -> None:
         """What the status bar tells."""

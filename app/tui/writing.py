@@ -346,6 +346,8 @@ class Writing(Program):
     def draft_changed(self) -> None:
         """Something was written or removed."""
         self.approval.set_drafting(bool(self.draft.text))
+        self.seam.dismiss(typing=True)
+        self.seam.keys_changed()
 
     def _complete(self) -> None:
         text, caret = self.draft.text, self.draft.caret

@@ -68,6 +68,9 @@ class Running:
 
     @property
     def seam(self) -> str:
+        news = self.app.seam.news
+        if news is not None and news.error:
+            return news.text  # a long one stands in several rows
         return "".join(text for text, _ in self.app.seam.spans)
 
     def screen(self) -> list[str]:

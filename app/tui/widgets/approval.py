@@ -21,6 +21,7 @@ from textual.widgets import Static
 
 from app.glyphs import Glyphs
 from app.tui.grid import Grid, grid_of
+from app.tui.keys import Labels, key_name, keys_at, shown
 from app.tui.widgets.card_field import CardField
 from app.tui.widgets.question import (
     Question,
@@ -33,14 +34,15 @@ from app.tui.widgets.question import (
 from app.tui.widgets.text_rows import RowSpans, Span, padded, wrapped, wrapped_spans
 
 ARM_AFTER_S = 0.5
-CALL_KEYS = (
-    ("y", "once"),
-    ("s", "this chat"),
-    ("a", "always"),
-    ("e", "edit"),
-    ("n", "no, go on"),
-    ("x", "no, stop"),
+CALL_ANSWERS = (
+    ("allow_once", "once"),
+    ("allow_chat", "this chat"),
+    ("allow_always", "always"),
+    ("allow_edited", "edit"),
+    ("refuse", "no, go on"),
+    ("refuse_stop", "no, stop"),
 )
+"""What a key of the card does, by its name in the table of keys, and the word beside it."""
 LEAST_BODY_ROWS = 2
 OTHER_ROWS = 15
 """Rows of a screen that the body leaves: those of the card itself, seam, composer, and a few above."""
@@ -79,7 +81,7 @@ class ApprovalCard(Vertical, can_focus=True):
 
         text: str
 
-    def __init__(self, glyphs: Glyphs) -> None:
+    def __init__(self, glyphs: Glyphs, keymap: Mapping[str, str]) -> None:
         super().__init__(id="approval")
         self._glyphs = glyphs
         self._grid = grid_of(80)
@@ -94,6 +96,8 @@ class ApprovalCard(Vertical, can_focus=True):
         self._mode = ""
         self._wider = 0
         self._early = ""
+        self._names = keys_at("card", keymap)
+        self._label = Labels(keymap, glyphs)
         self._edited: dict[str, Any] | None = None
         self._answers: dict[str, Any] = {}
         self._complaint = ""
@@ -220,25 +224,28 @@ class ApprovalCard(Vertical, can_focus=True):
         if question.choices:
             for choice in question.choices:
                 detail: list[Span] = [("   ", ""), (choice.detail, "$muted")] if choice.detail else []
-                rows.append([self._key(choice.key), (f"  {choice.label}", self._tone), *detail])
+                rows.append(
+                    [self._key(self._glyphs.key(choice.key)), (f"  {choice.label}", self._tone), *detail]
+                )
             return rows
         if question.kind == "form":
-            return [*rows, [self._key("enter"), (" answers", self._tone), ("   ", ""), *self._refusals()]]
+            enter = self._key(self._glyphs.key("enter"))
+            return [*rows, [enter, (" answers", self._tone), ("   ", ""), *self._refusals()]]
         keys: RowSpans = []
-        for place, (key, word) in enumerate(self._keys()):
+        for place, (name, said) in enumerate(self._answers_offered()):
             keys += [("   ", "")] if keys else []
-            keys.append(self._key(key, place == self._cursor))
-            keys.append((f" {word}", self._tone))
-        hinted = self._keys()[self._cursor][0] if self._cursor >= 0 else self._default_hint()
-        said = scope_row(question, hinted, self._wider, self._glyphs)
-        return [*rows, keys, *wrapped_spans(said, self._grid.measure)]
+            keys.append(self._key(self._label(name), place == self._cursor))
+            keys.append((f" {said}", self._tone))
+        hinted = self._answers_offered()[self._cursor][0] if self._cursor >= 0 else self._default_hint()
+        said = scope_row(question, hinted, self._wider, self._label)
+        return [*rows, *wrapped_spans(keys, self._grid.measure), *wrapped_spans(said, self._grid.measure)]
 
     def _refusals(self) -> list[Span]:
         return [
-            self._key("n"),
+            self._key(self._label("refuse")),
             (" no answer", self._tone),
             ("   ", ""),
-            self._key("x"),
+            self._key(self._label("refuse_stop")),
             (" no, stop", self._tone),
         ]
 
@@ -250,19 +257,20 @@ class ApprovalCard(Vertical, can_focus=True):
         rows.append([("enter", "bold"), (f" {ends}   ", "$muted"), ("esc", "bold"), (" goes back", "$muted")])
         return rows
 
-    def _keys(self) -> list[tuple[str, str]]:
+    def _answers_offered(self) -> list[tuple[str, str]]:
         question = self.question
         if question is None:
             return []
-        gone = {"s", "a"} if self._edited is not None else set[str]()
+        gone = {"allow_chat", "allow_always"} if self._edited is not None else set[str]()
         if question.offer("session") is None:
-            gone.add("s")
+            gone.add("allow_chat")
         if question.offer("always") is None:
-            gone.add("a")
-        return [(key, word) for key, word in CALL_KEYS if key not in gone]
+            gone.add("allow_always")
+        return [(name, said) for name, said in CALL_ANSWERS if name not in gone]
 
     def _default_hint(self) -> str:
-        return "s" if any(key == "s" for key, _ in self._keys()) else "y"
+        offered = [name for name, _ in self._answers_offered()]
+        return "allow_chat" if "allow_chat" in offered else "allow_once"
 
     @property
     def _alive(self) -> bool:
@@ -274,7 +282,7 @@ class ApprovalCard(Vertical, can_focus=True):
 
     def _key(self, key: str, pointed: bool = False) -> Span:
         style = "bold $approval" if self._alive else "$muted"
-        return (self._glyphs.key(key), f"{style} reverse" if pointed else style)
+        return (key, f"{style} reverse" if pointed else style)
 
     def _draw(self) -> None:
         if self.question is None or not self.is_attached:
@@ -339,7 +347,10 @@ class ApprovalCard(Vertical, can_focus=True):
     def _answer_keys(self, question: Question) -> list[str]:
         if question.choices:
             return [choice.key for choice in question.choices]
-        return ["n", "x"] if question.kind == "form" else [*(key for key, _ in self._keys()), "w"]
+        names = {"refuse", "refuse_stop"}
+        if question.kind == "call":
+            names = {"allow_wider", *(name for name, _ in self._answers_offered())}
+        return [shown(key) for key, name in self._names.items() if name in names]
 
     def on_key(self, event: events.Key) -> None:
         """Decide. Letters count only here, only once the keys are lit."""
@@ -365,39 +376,40 @@ class ApprovalCard(Vertical, can_focus=True):
         self._draw()
 
     def _call_key(self, event: events.Key, question: Question) -> None:
-        keys = [key for key, _ in self._keys()]
-        key = event.key
-        if key in ("left", "right"):
-            step = 1 if key == "right" else -1
-            self._cursor = (self._cursor + step) % len(keys) if self._cursor >= 0 else 0
+        offered = [name for name, _ in self._answers_offered()]
+        if event.key in ("left", "right"):
+            step = 1 if event.key == "right" else -1
+            self._cursor = (self._cursor + step) % len(offered) if self._cursor >= 0 else 0
             event.stop()
             self._draw()
             return
-        if key == "enter" and self._cursor >= 0:
-            key = keys[self._cursor]
-        if event.is_printable or key == "enter":
+        chosen = self._names.get(key_name(event.key), "")
+        if event.key == "enter" and self._cursor >= 0:
+            chosen = offered[self._cursor]
+        if event.is_printable or event.key == "enter" or chosen:
             event.stop()
-        if key == "w" and (question.offers_for("session") or question.offers_for("always")):
+        if chosen == "allow_wider" and (question.offers_for("session") or question.offers_for("always")):
             self._wider += 1
             self._draw()
-            return
-        if key not in keys:
-            return
-        match key:
-            case "y":
+        if chosen in offered:
+            self._call_answer(chosen, question)
+
+    def _call_answer(self, name: str, question: Question) -> None:
+        match name:
+            case "allow_once":
                 content: dict[str, Any] = {"scope": "once"}
                 if self._edited is not None:
                     content = {"arguments": self._edited}
                 self._answer("accept", content)
-            case "s" | "a":
-                scope: Scope = "session" if key == "s" else "always"
+            case "allow_chat" | "allow_always":
+                scope: Scope = "session" if name == "allow_chat" else "always"
                 offer = question.offer(scope, self._wider)
                 assert offer is not None
                 self._answer("accept", {"scope": scope, "rule": offer.get("id")})
-            case "e":
+            case "allow_edited":
                 held = question.arguments if self._edited is None else self._edited
                 self._open_field("edit", json.dumps(held, ensure_ascii=False, indent=1))
-            case "n":
+            case "refuse":
                 self._open_field("reason", "")
             case _:
                 self._answer("decline", {"stop": True})
@@ -411,12 +423,13 @@ class ApprovalCard(Vertical, can_focus=True):
                 return
         if question.choices:
             return
-        match event.key:
-            case "enter":
-                self._next_field()
-            case "n":
+        if event.key == "enter":
+            self._next_field()
+            return
+        match self._names.get(key_name(event.key)):
+            case "refuse":
                 self._answer("decline", {})
-            case "x":
+            case "refuse_stop":
                 self._answer("decline", {"stop": True})
             case _:
                 pass

@@ -6,7 +6,7 @@ Whatever came from a model or a tool is written out with its invisible character
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
@@ -219,29 +219,32 @@ def _spans(row: Row, cells: int) -> RowSpans:
     return padded(spans, cells, ground.strip())
 
 
-def scope_row(question: Question, key: str, wider: int, glyphs: Glyphs) -> RowSpans:
-    """What a key would allow, in words; `wider` is how often a wider rule was asked for."""
-    match key:
-        case "s" | "a":
-            scope: Scope = "session" if key == "s" else "always"
+def scope_row(question: Question, name: str, wider: int, label: Callable[[str], str]) -> RowSpans:
+    """What an answer would allow, in words; `wider` is how often a wider rule was asked for.
+
+    `name` and `label`: of its key in the table of keys, and how a key is written.
+    """
+    said: RowSpans = [(label(name), "bold $approval")]
+    match name:
+        case "allow_chat" | "allow_always":
+            scope: Scope = "session" if name == "allow_chat" else "always"
             offer = question.offer(scope, wider)
             if offer is None:
                 return [("nothing can be remembered for this call", "$muted")]
-            until = "until this chat closes" if key == "s" else "from now on; /tools takes it back"
+            until = "until this chat closes" if scope == "session" else "from now on; /tools takes it back"
             words = visible(str(offer.get("text", ""))).replace("\n", " ")
-            said: RowSpans = [(key, "bold $approval"), (" allows ", "$muted"), (words, "")]
-            said.append((f" {until}", "$muted"))
+            said += [(" allows ", "$muted"), (words, ""), (f" {until}", "$muted")]
             if len(question.offers_for(scope)) > 1:
-                said += [("   ", ""), (glyphs.key("w"), "bold $approval"), (" widens", "$muted")]
+                said += [("   ", ""), (label("allow_wider"), "bold $approval"), (" widens", "$muted")]
             return said
-        case "y":
-            return [("y", "bold $approval"), (" allows exactly this call, once", "$muted")]
-        case "e":
-            return [("e", "bold $approval"), (" lets you change the arguments, then asks again", "$muted")]
-        case "n":
-            return [("n", "bold $approval"), (" refuses, with a reason for the model if you like", "$muted")]
+        case "allow_once":
+            return [*said, (" allows exactly this call, once", "$muted")]
+        case "allow_edited":
+            return [*said, (" lets you change the arguments, then asks again", "$muted")]
+        case "refuse":
+            return [*said, (" refuses, with a reason for the model if you like", "$muted")]
         case _:
-            return [("x", "bold $approval"), (" refuses and stops the reply", "$muted")]
+            return [*said, (" refuses and stops the reply", "$muted")]
 
 
 def _form_rows(question: Question, cells: int) -> list[RowSpans]:

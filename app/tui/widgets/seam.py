@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -13,15 +14,19 @@ from textual.widgets import Static
 from app.glyphs import Glyphs
 from app.terminal import sanitize
 from app.tui.grid import Grid, grid_of
-from app.tui.widgets.text_rows import Span, cut
+from app.tui.widgets.text_rows import Span, cut, wrapped
 
 NEWS_S = 4.0
 DASHES = 3
 LEAST_TITLE = 8
+ERROR_S = 1.5
+"""How long an error stays at least while somebody writes on."""
+MOST_ERROR_ROWS = 8
 
 
 Hint = tuple[str, str]
-"""A key, and what it does here; without a key, what goes on."""
+"""A key, by its name in the table of keys or as it is written, and what it does here; without a key,
+what goes on."""
 
 
 @dataclass(frozen=True)
@@ -55,26 +60,37 @@ def seam_row(title: str, right: Sequence[Span], width: int, glyphs: Glyphs) -> l
 
 
 class Seam(Static):
-    """Shows the first of: error news, news, the count of new lines, the key hint for where you are."""
+    """Shows the first of: error news, news, the count of new lines, the key hint for where you are.
+
+    An error that one row does not hold stands above it, whole. `label` writes the key of a hint.
+    """
 
     DEFAULT_CSS = "Seam { height: 1; width: 1fr; background: $background; }"
 
     def __init__(self, glyphs: Glyphs) -> None:
         super().__init__("", id="seam", markup=False)
         self._glyphs = glyphs
+        self.label: Callable[[str], str] = glyphs.key
         self._grid = grid_of(80)
         self._title = ""
         self._new_lines = 0
         self._hints: Sequence[Hint] = ()
         self._news: News | None = None
         self._timer: Timer | None = None
+        self._told_at = 0.0
+        self._height = 1
         self.spans: list[Span] = []
-        """What the row shows, for tests and screen readers."""
+        """What it shows, for tests and screen readers."""
 
     def place(self, grid: Grid) -> None:
         """Stand in the columns of `grid`."""
         self._grid = grid
         self._draw()
+
+    def keys_changed(self) -> None:
+        """Other keys may work where the prompt is now."""
+        if self._new_lines or self._news is not None or self._hints:
+            self._draw()
 
     def set_title(self, title: str) -> None:
         """Name the chat at the left; empty where the side pane shows it."""
@@ -100,14 +116,16 @@ class Seam(Static):
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
-        self._news = news
+        self._news, self._told_at = news, time.monotonic()
         if not news.error:
             self._timer = self.set_timer(NEWS_S, self._forget)
         self._draw()
 
-    def dismiss(self) -> None:
-        """A key was pressed: an error has been seen."""
-        if self._news is not None and self._news.error:
+    def dismiss(self, *, typing: bool = False) -> None:
+        """A key was pressed: an error has been seen; not by who goes on `typing` at once."""
+        if self._news is None or not self._news.error:
+            return
+        if not typing or time.monotonic() - self._told_at >= ERROR_S:
             self._forget()
 
     @property
@@ -122,12 +140,13 @@ class Seam(Static):
     def _right(self) -> list[Span]:
         news = self._news
         if news is not None and news.error:
-            return [(f"{self._glyphs.failed} ", "$error"), (_line(news.text), "$error")]
+            above = self._fits(news.text)
+            return [(f"{self._glyphs.failed} ", "$error"), (_line(news.text), "$error")] if above else []
         if self._new_lines:
             return [
                 (f"{self._glyphs.below} ", "$primary"),
                 (f"{self._new_lines:,} new line{'s' if self._new_lines > 1 else ''}  ", "$muted"),
-                ("end", "bold"),
+                (self.label("newest"), "bold"),
             ]
         if news is not None:
             spans: list[Span] = [(f"{news.mark} ", f"${news.role}")] if news.mark else []
@@ -139,15 +158,45 @@ class Seam(Static):
         spans: list[Span] = []
         for key, word in hints:
             spans += [("  ", "")] if spans else []
-            spans += [(self._glyphs.key(key), "bold")] if key else []
-            spans.append((f" {word}" if key else word, "$muted"))
+            shown = self.label(key) if key else ""
+            spans += [(shown, "bold")] if shown else []
+            spans.append((f" {word}" if shown else word, "$muted"))
         return spans
+
+    def _fits(self, error: str) -> bool:
+        return cell_len(_line(error)) + 2 <= self._grid.column - 2 * DASHES - 2
+
+    def _error_rows(self) -> list[str]:
+        """An error that does not fit into the row, whole."""
+        news = self._news
+        if news is None or not news.error or self._fits(news.text):
+            return []
+        cells = self._grid.measure - 2
+        rows = wrapped(_line(news.text), cells)
+        if len(rows) > MOST_ERROR_ROWS:
+            rows[MOST_ERROR_ROWS - 1 :] = [
+                cut(" ".join(rows[MOST_ERROR_ROWS - 1 :]), cells, self._glyphs.cut_right)
+            ]
+        return rows
 
     def _draw(self) -> None:
         grid = self._grid
-        self.spans = seam_row(self._title, self._right(), grid.column, self._glyphs)
+        row: list[Span] = [
+            (" " * grid.edge, ""),
+            *seam_row(self._title, self._right(), grid.column, self._glyphs),
+        ]
+        rows = self._error_rows()
+        above: list[Span] = []
+        for place, text in enumerate(rows):
+            mark = self._glyphs.failed if place == 0 else " " * cell_len(self._glyphs.failed)
+            above.append((f"{' ' * grid.text}{mark} {text}\n", "$error"))
+        if (spans := [*above, *row[1:]]) == self.spans and self.content:
+            return
+        self.spans = spans
         # The row keeps its size, and while a person reads above it changes with every new line.
-        self.update(Content.assemble(" " * grid.edge, *self.spans), layout=False)
+        if len(rows) + 1 != self._height:
+            self._height = self.styles.height = len(rows) + 1
+        self.update(Content.assemble(*above, *row), layout=False)
 
 
 def _line(text: str) -> str:

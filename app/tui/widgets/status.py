@@ -42,7 +42,7 @@ class Facts:
     first_ms: float | None = None
     speed: float | None = None
     tools: str = ""
-    help: bool = True
+    help_key: str = "?"
 
 
 def status_row(facts: Facts, width: int, glyphs: Glyphs) -> list[Span]:
@@ -151,8 +151,8 @@ def _right(facts: Facts, glyphs: Glyphs) -> list[_Segment]:
         found.append(_Segment("tools warning", (("tools ", "$muted"), ("all", "$warning"))))
     elif facts.tools:
         found.append(_Segment("tools", (("tools ", "$muted"), (facts.tools, ""))))
-    if facts.help:
-        found.append(_Segment("help", (("?", "bold"), (" help", "$muted"))))
+    if facts.help_key:
+        found.append(_Segment("help", ((facts.help_key, "bold"), (" help", "$muted"))))
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from textual import events
@@ -13,13 +13,14 @@ from textual.widgets import Static
 from app.glyphs import Glyphs
 from app.terminal import sanitize
 from app.tui.grid import Grid, grid_of
+from app.tui.keys import key_name, keys_at
 from app.tui.widgets.text_rows import Span, cut, spread
 
 MOST_ROWS = 4
 
 
 class WaitingList(Static, can_focus=True):
-    """One row a message. Its keys: enter edits, x removes, alt+up and up go on upwards."""
+    """One row a message. Its own keys edit and remove; alt+up and up go on upwards."""
 
     DEFAULT_CSS = "WaitingList { height: auto; width: 1fr; background: $background; display: none; }"
 
@@ -40,10 +41,11 @@ class WaitingList(Static, can_focus=True):
 
         up: bool
 
-    def __init__(self, glyphs: Glyphs) -> None:
+    def __init__(self, glyphs: Glyphs, keymap: Mapping[str, str]) -> None:
         super().__init__("", id="waiting", markup=False)
         self._glyphs = glyphs
         self._grid = grid_of(80)
+        self._names = keys_at("queue", keymap)
         self._messages: Sequence[tuple[str, str]] = ()
         self._cursor = -1
 
@@ -83,15 +85,15 @@ class WaitingList(Static, can_focus=True):
         if not 0 <= self._cursor < len(self._messages):
             return
         item_id, text = self._messages[self._cursor]
-        match event.key:
+        match self._names.get(key_name(event.key), event.key):
+            case "queue_edit":
+                self.post_message(self.Edit(item_id, text))
+            case "queue_remove":
+                self.post_message(self.Remove(item_id))
             case "up" | "k":
                 self.move(-1)
             case "down" | "j":
                 self.move(1)
-            case "enter" | "e":
-                self.post_message(self.Edit(item_id, text))
-            case "x" | "delete" | "backspace":
-                self.post_message(self.Remove(item_id))
             case _:
                 return
         event.stop()
