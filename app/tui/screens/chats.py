@@ -1,4 +1,4 @@
-"""The chats picker: every chat by title, those that were put away as well."""
+"""The chats picker: every chat by title, those too that were put away or deleted."""
 
 from __future__ import annotations
 
@@ -20,16 +20,23 @@ from app.tui.widgets.side import ChatLine, chat_line, word_of
 LIMIT = 10_000
 _NO_CHATS = "There is no chat yet. Your first message begins one."
 _HINTS: Sequence[Hint] = (("enter", "opens"), ("ctrl+x", "puts it away"), ("esc", "closes"))
-ARCHIVED = "put away"
+_AWAY_HINTS: Sequence[Hint] = (("enter", "opens"), ("ctrl+x", "takes it out"), ("esc", "closes"))
+_DELETED_HINTS: Sequence[Hint] = (("enter", "takes it back"), ("esc", "closes"))
+ARCHIVED, DELETED = "put away", "deleted, kept for 30 days"
 
 
-def entries_of(chats: Sequence[ChatLine], now: float, archived: Iterable[str] = ()) -> list[Entry]:
-    """Chats as entries, grouped as in the pane; those in `archived` at the end."""
+def entries_of(
+    chats: Sequence[ChatLine],
+    now: float,
+    archived: Iterable[str] = (),
+    deleted: Sequence[ChatLine] = (),
+) -> list[Entry]:
+    """Chats as entries, grouped as in the pane; those in `archived` and the deleted ones at the end."""
     away = frozenset(archived)
     groups = grouped([chat for chat in chats if chat.id not in away], now)
-    stored = sorted((chat for chat in chats if chat.id in away), key=lambda chat: -chat.updated_at)
-    if stored:
-        groups.append((ARCHIVED, stored))
+    for name, stored in ((ARCHIVED, [chat for chat in chats if chat.id in away]), (DELETED, deleted)):
+        if stored:
+            groups.append((name, sorted(stored, key=lambda chat: -chat.updated_at)))
     return [
         Entry(chat.id, chat.title, facts=(word_of(chat, now),), group=name)
         for name, group in groups
@@ -38,7 +45,10 @@ def entries_of(chats: Sequence[ChatLine], now: float, archived: Iterable[str] = 
 
 
 class ChatsPicker(Picker):
-    """Choose a chat, put it away or take it out again. Gives back the id of the chosen one, or None."""
+    """Choose a chat, put it away or take it out again. Gives back the id of the chosen one, or None.
+
+    One that was deleted is taken back when it is chosen.
+    """
 
     BINDINGS: ClassVar[Any] = [Binding("ctrl+x", "put_away", show=False, priority=True)]
 
@@ -60,6 +70,7 @@ class ChatsPicker(Picker):
         )
         self._clock = clock
         self._away: frozenset[str] = frozenset()
+        self._deleted: frozenset[str] = frozenset()
 
     def on_mount(self) -> None:
         self._look()
@@ -71,6 +82,8 @@ class ChatsPicker(Picker):
     async def _read(self) -> None:
         try:
             found = await self.shell.manager.list(LIMIT, include_archived=True)
+            # What was dropped because nothing was said in it has no title, and nobody misses it.
+            gone = [chat_line(one) for one in await self.shell.manager.deleted() if one.title]
         except FiresideError as err:
             self._empty = str(err)
             self.refill()
@@ -78,16 +91,38 @@ class ChatsPicker(Picker):
         states = self.shell.live_states()
         chats = [chat_line(summary, states.get(summary.id)) for summary in found]
         self._away = frozenset(summary.id for summary in found if summary.archived)
+        self._deleted = frozenset(chat.id for chat in gone)
         self._empty = _NO_CHATS
-        self.give(entries_of(chats, self._clock(), self._away))
+        self.give(entries_of(chats, self._clock(), self._away, gone))
 
     def selected(self, entry: Entry | None) -> None:
-        away = entry is not None and entry.key in self._away
-        self.hint((_HINTS[0], ("ctrl+x", "takes it out"), _HINTS[-1]) if away else _HINTS)
+        key = entry.key if entry is not None else ""
+        away, deleted = key in self._away, key in self._deleted
+        self.hint(_DELETED_HINTS if deleted else _AWAY_HINTS if away else _HINTS)
+
+    def choose(self) -> None:
+        key = self.list.selected
+        if key is not None and key in self._deleted:
+            self._take_back(key)
+        else:
+            super().choose()
+
+    @work(exclusive=True, group="put")
+    async def _take_back(self, key: str) -> None:
+        try:
+            await self.shell.manager.undelete(key)
+        except FiresideError as err:
+            self._tell(err)
+            return
+        self.dismiss(key)
+
+    def _tell(self, err: FiresideError) -> None:
+        self.filter.say((Span(plain(str(err))[:60], "error"),))
 
     def action_put_away(self) -> None:
-        """Put the selected chat away, or take it out again; it stays where it is said."""
-        if (key := self.list.selected) is not None:
+        """Put the selected chat away, or take it out again."""
+        key = self.list.selected
+        if key is not None and key not in self._deleted:
             self._put(key, away=key not in self._away)
 
     @work(exclusive=True, group="put")
@@ -95,7 +130,7 @@ class ChatsPicker(Picker):
         try:
             await self.shell.manager.archive(key, away)
         except FiresideError as err:
-            self.filter.say((Span(plain(str(err))[:60], "error"),))
+            self._tell(err)
             return
         if away:
             await self.shell.close_chat(key)

@@ -50,6 +50,9 @@ class Manager(test_pickers.FakeManager):
     async def list(self, limit: int, *, include_archived: bool) -> list[Any]:
         return await test_search.listed(limit, include_archived=include_archived)
 
+    async def deleted(self) -> Sequence[Any]:
+        return ()
+
 
 def models(app: Harness) -> ModelPicker:
     card: Any = SimpleNamespace(model_id="SmolLM2 360M")

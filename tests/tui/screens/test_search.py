@@ -267,8 +267,12 @@ async def listed(limit: int, *, include_archived: bool) -> list[Any]:
     ]
 
 
+async def nothing() -> list[Any]:
+    return []
+
+
 async def test_a_chat_is_found_by_a_part_of_its_title() -> None:
-    app = Harness(manager=SimpleNamespace(list=listed))
+    app = Harness(manager=SimpleNamespace(list=listed, deleted=nothing))
     async with app.run_test(size=(80, 24)) as pilot:
         await app.open(ChatsPicker(app, clock=lambda: NOW))
         await settled(app, pilot)
@@ -284,7 +288,7 @@ async def test_a_chat_is_found_by_a_part_of_its_title() -> None:
     [("chats-80x24-hearth", "hearth", (80, 24)), ("chats-140x40-daylight", "daylight", (140, 40))],
 )
 async def test_the_chats_with_the_open_one_marked(name: str, theme: str, size: tuple[int, int]) -> None:
-    app = Harness(theme=theme, manager=SimpleNamespace(list=listed))
+    app = Harness(theme=theme, manager=SimpleNamespace(list=listed, deleted=nothing))
     async with app.run_test(size=size) as pilot:
         await app.open(ChatsPicker(app, current="2", clock=lambda: NOW))
         await settled(app, pilot)
@@ -312,11 +316,33 @@ async def test_a_chat_is_put_away_and_taken_out_again() -> None:
             assert any("ctrl+x puts it away" in line for line in snapshots.text_of(app))
 
 
+async def test_a_deleted_chat_is_taken_back_long_after_and_one_without_a_word_is_not_offered() -> None:
+    app = Harness()
+    async with SessionManager(engine=ScriptedEngine(), store=None) as manager:
+        one = await manager.create(title="one", initial_items=[message("hi")])
+        empty = await manager.create()
+        for session in (one, empty):
+            await manager.delete(session.id)
+        app.manager = manager
+        async with app.run_test(size=(80, 24)) as pilot:
+            await app.open(ChatsPicker(app))
+            await settled(app, pilot)
+            text = "\n".join(snapshots.text_of(app))
+            assert "deleted, kept for 30 days" in text and "enter takes it back" in text
+            assert "new chat" not in text
+            await pilot.press("ctrl+x")
+            await settled(app, pilot)
+            assert await manager.list() == []
+            await pilot.press("enter")
+            await settled(app, pilot)
+            assert app.result == one.id and [chat.id for chat in await manager.list()] == [one.id]
+
+
 async def test_no_chats_at_all_says_how_to_begin() -> None:
     async def none(limit: int, *, include_archived: bool) -> list[Any]:
         return []
 
-    app = Harness(manager=SimpleNamespace(list=none))
+    app = Harness(manager=SimpleNamespace(list=none, deleted=nothing))
     async with app.run_test(size=(80, 24)) as pilot:
         await app.open(ChatsPicker(app))
         await settled(app, pilot)
