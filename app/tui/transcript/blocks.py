@@ -52,7 +52,8 @@ def parse_blocks(text: str, start: Start, references: References) -> Parsed:
     env: dict[str, Any] = {"references": dict(references)}
     tokens: list[Token] = []
     md = parser()
-    md.block.parse(whole, md, env, tokens)
+    # Without a newline at the end markdown-it looks past it (`> - <pre`, then `>`).
+    md.block.parse(whole if whole.endswith("\n") else f"{whole}\n", md, env, tokens)
     leaves = _Flattener(tokens, whole.split("\n"), len(head), start).leaves()
     found = {
         label: {"href": entry["href"], "title": entry["title"]} for label, entry in env["references"].items()
@@ -218,13 +219,19 @@ class _Flattener:
             leaf.level = int(token.tag[1])
         self._set_text(leaf, self._tokens[at + 1].content, (token.map or [0])[0])
         owner = leaf.path[-1] if leaf.path else None
-        if leaf.kind == "paragraph" and owner and owner.is_item and owner.owner is leaf:
+        # An underline may still come below what began as a task.
+        is_plain = leaf.kind == "paragraph" or token.markup in ("=", "-")
+        if is_plain and owner and owner.is_item and owner.owner is leaf:
             _take_task(leaf)
         return at + 3
 
     def _set_text(self, leaf: Leaf, text: str, line: int) -> None:
         leaf.text = text
         position = 0
+        front = text.partition("\n")[0].lstrip(" \t")
+        while front not in self._lines[line] and line + 1 < len(self._lines):
+            line += 1
+            leaf.skipped += 1
         for piece in text.split("\n"):
             leaf.origin.append((position, self._offsets[line] + _column(piece, self._lines[line])))
             position += len(piece) + 1
@@ -236,7 +243,8 @@ class _Flattener:
         leaf.info = token.info.strip()
         leaf.lines = token.content.removesuffix("\n").split("\n") if token.content else []
         start, end = token.map or [0, 0]
-        leaf.closed = not is_fence or end - start >= len(leaf.lines) + 2
+        whole_lines = len(self._lines) - (not self._lines[-1])
+        leaf.closed = not is_fence or end - start >= len(leaf.lines) + 2 or end < whole_lines
         first = start + is_fence
         for line, text in enumerate(leaf.lines, first):
             leaf.line_offsets.append(self._offsets[line] + _column(text, self._lines[line]))
@@ -298,6 +306,9 @@ def _take_task(leaf: Leaf) -> None:
 
 def _measure(item: Container, stack: Sequence[Container], line: str) -> None:
     """Find the columns of an item's marker and content in the line that opens it."""
+    # In a quote within a quote markdown-it counts the columns of tabs in its own way.
+    quotes = sum([not container.is_item for container in stack])
+    item.unclear = quotes > 1 and "\t" in line
     line = line.expandtabs(4)
     at = 0
     for container in stack:

@@ -67,8 +67,8 @@ def lay_text(leaf: Leaf, page: Page) -> int:
         style = "text:b" if leaf.kind == "heading" else "text"
         text = Text(leaf.text, leaf.origin, page.cleaner, page.references, page.mode, style)
         layout.inline = read_inline(text, before.inline if before is not None else None)
-    kept = _keep_rows(before, layout)
-    _add_rows(leaf, page, layout)
+    kept, start = _keep_rows(before, layout)
+    _add_rows(leaf, page, layout, start)
     if before is None:
         return 0
     limit = min(len(before.rows), len(layout.rows))
@@ -77,25 +77,27 @@ def lay_text(leaf: Leaf, page: Page) -> int:
     return kept
 
 
-def _keep_rows(before: TextLayout | None, layout: TextLayout) -> int:
-    """Take over the rows of an unchanged beginning: all but the last two that lie in it."""
+def _keep_rows(before: TextLayout | None, layout: TextLayout) -> tuple[int, int]:
+    """Take over the rows of an unchanged beginning, all but the last two that lie in it.
+
+    How many they are, and where in the text the next one starts.
+    """
     if before is None or layout.inline is None or not layout.inline.kept:
-        return 0
+        return 0, 0
     inside = bisect_left(before.breaks, (layout.inline.kept, 0))
     kept = max(0, inside - 2)
     layout.rows = before.rows[:kept]
     layout.breaks = before.breaks[:kept]
-    return kept
+    return kept, before.breaks[kept][0] if kept else 0
 
 
-def _add_rows(leaf: Leaf, page: Page, layout: TextLayout) -> None:
+def _add_rows(leaf: Leaf, page: Page, layout: TextLayout, start: int) -> None:
     inline = layout.inline
     if inline is None:
         return
     first, cont, task = _prefixes(leaf, page)
     indent = len(cont)
     done = len(layout.rows)
-    start = _row_start(inline.joined, layout.breaks)
     offset = layout.rows[-1].offset if done else page.cleaner.source_offset(leaf.offset)
     starts = run_starts(inline.runs)
     new = breaks(inline.joined, max(1, page.width - indent), start)
@@ -108,26 +110,18 @@ def _add_rows(leaf: Leaf, page: Page, layout: TextLayout) -> None:
     layout.breaks += new
 
 
-def _row_start(text: str, done: list[tuple[int, int]]) -> int:
-    """Where the row after `done` starts: behind the blanks or the newline that ended the last one."""
-    if not done:
-        return 0
-    end = done[-1][1]
-    while text[end : end + 1] == " ":
-        end += 1
-    return end + (text[end : end + 1] == "\n")
-
-
 def _prefixes(leaf: Leaf, page: Page) -> tuple[str, str, tuple[Run, ...]]:
     """Prefix of the first row, of the others, and the runs between the first prefix and the text."""
     first, cont = clip_prefix(leaf.first, page.width), clip_prefix(leaf.cont, page.width)
-    mark = "#" * leaf.level + " " if page.mode.plain and leaf.kind == "heading" else leaf.task
-    if not mark or len(cont) + len(mark) > page.width // 2:
+    sign = "#" * leaf.level + " " if page.mode.plain and leaf.kind == "heading" else ""
+    size = len(leaf.task) + len(sign)
+    if not size or len(cont) + size > page.width // 2:
         return first, cont, ()
-    offset = leaf.origin[0][1] - len(mark) if leaf.task else -1
+    offset = leaf.origin[0][1] - len(leaf.task) if leaf.task else -1
     if offset >= 0:
         offset = page.cleaner.source_offset(offset)
-    return first, cont + " " * len(mark), (Run(mark, "muted", offset),)
+    marks = (Run(leaf.task, "muted", offset), Run(sign, "muted"))
+    return first, cont + " " * size, tuple([run for run in marks if run.text])
 
 
 def _read_literally(leaf: Leaf, page: Page, before: TextLayout | None) -> Inline:

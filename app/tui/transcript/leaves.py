@@ -83,6 +83,8 @@ class Leaf:
     text: str = ""
     origin: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     """For each line of `text`: its position there, and its offset in the cleaned text."""
+    skipped: int = 0
+    """Lines at the front of nothing but rare blanks, which no text has."""
     task: str = ""
     lines: list[str] = field(default_factory=list[str])
     line_offsets: list[int] = field(default_factory=list[int])

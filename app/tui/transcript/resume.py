@@ -270,7 +270,7 @@ def _set_done(leaf: Leaf) -> int:
             # The last line may yet become the header of a table, or be what ends the HTML.
             leaf.done = len(leaf.origin) - 1
             leaf.head = leaf.text[: max(0, leaf.origin[leaf.done][0] - 1)]
-            return leaf.start_line + leaf.done
+            return leaf.start_line + leaf.skipped + leaf.done
         case _:
             leaf.done = len(leaf.lines)
     return leaf.end_line
@@ -318,6 +318,8 @@ def _cut_place(new: list[Leaf]) -> tuple[int, int, tuple[Container, ...]] | None
         # No line can stand for that container, so its own line must stay in the tail.
         keep = unclear
         line = path[keep].line
+        while keep and path[keep - 1].line == line:
+            keep -= 1
         if path[keep].index > 0:
             return None
         index = next(at for at, leaf in enumerate(new) if leaf.start_line >= line)

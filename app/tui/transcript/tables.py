@@ -17,6 +17,9 @@ _GAP = 3
 _MIN_COLUMN = 12
 """Cells a column needs on average, or the table is written as records."""
 
+_MIN_VALUE = 8
+"""Cells a value needs beside its name, or it stands below."""
+
 
 class Cell(NamedTuple):
     runs: list[Run]
@@ -198,10 +201,17 @@ class _Painter:
             return
         if number > 1:
             self._add([Run(self._page.rule(min(3, room)), "faint")], self._offset(number))
-        value_width = max(1, room - name_width - 2)
+        value_width = room - name_width - 2
+        if value_width < _MIN_VALUE:
+            name_width, value_width = 0, room
         for name, cell in zip(header, self._layout.cells[number], strict=True):
-            names = [part._replace(runs=_muted(part.runs)) for part in _parts(name, name_width)]
-            for left, right in zip_longest(names, _parts(cell, value_width), fillvalue=Part([], 0)):
+            names = [part._replace(runs=_muted(part.runs)) for part in _parts(name, name_width or room)]
+            values = _parts(cell, value_width)
+            if not name_width:
+                for part in (*names, *values):
+                    self._add(part.runs, self._offset(number))
+                continue
+            for left, right in zip_longest(names, values, fillvalue=Part([], 0)):
                 runs = [*left.runs]
                 if right.runs:
                     runs += [Run(" " * (name_width - left.width + 2)), *right.runs]

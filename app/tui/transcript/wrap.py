@@ -57,17 +57,28 @@ def _break_narrow(text: str, start: int, end: int, width: int, found: list[tuple
     anywhere, width = width < 0, abs(width)
     while end - start > width:
         at = -1 if anywhere else text.rfind(" ", start, start + width + 1)
-        if at <= start:
+        stop = _without_blanks(text, start, at)
+        if stop <= start:
+            # blanks in front of a word that does not fit are no place to break
             found.append((start, start + width))
             start += width
-            continue
-        found.append((start, at))
-        start = at + 1
+            if anywhere:
+                continue
+        else:
+            found.append((start, stop))
+            start = at + 1
         while start < end and text[start] == " ":
             start += 1
         if start == end:
             return
     found.append((start, end))
+
+
+def _without_blanks(text: str, start: int, end: int) -> int:
+    """The end of `text[start:end]` without the blanks at its end."""
+    while end > start and text[end - 1] == " ":
+        end -= 1
+    return end
 
 
 def _break_wide(line: str, offset: int, width: int, at_blanks: bool, found: list[tuple[int, int]]) -> None:
@@ -82,15 +93,15 @@ def _break_wide(line: str, offset: int, width: int, at_blanks: bool, found: list
             found.append((offset + edges[first], offset + len(line)))
             return
         end = last
-        if at_blanks and line[edges[last]] != " ":
+        if at_blanks and line[edges[last] : edges[last + 1]] != " ":
             while end > first and line[edges[end] - 1] != " " and widths[end - 1] < 2 and widths[end] < 2:
                 end -= 1
-            end = end if end > first else last
-        stop = edges[end]
-        while at_blanks and stop > edges[first] and line[stop - 1] == " ":
-            stop -= 1
+        stop = _without_blanks(line, edges[first], edges[end]) if at_blanks else edges[end]
+        if stop <= edges[first]:
+            # blanks in front of a word that does not fit are no place to break
+            end, stop = last, edges[last]
         found.append((offset + edges[first], offset + stop))
-        while at_blanks and end < count and line[edges[end]] == " ":
+        while at_blanks and end < count and line[edges[end] : edges[end + 1]] == " ":
             end += 1
         first = end
         if first >= count:

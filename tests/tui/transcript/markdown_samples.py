@@ -7,6 +7,13 @@ from app.tui.transcript.rows import COLOUR, Mode, Row
 
 HOSTILE = "\x1b]52;c;aGk=\x07\x1b[31m\x9b2J\u2028\u2029\x85\x0c\x0b\0\ud800\udfff\u202e\u2066\u200f\x7f\x01"
 
+MORE_SHARDS = (
+    "-\t¦> > ¦0. ¦999999999. ¦- - -¦___¦~~~~ js x¦``` `¦<script>¦<!X¦<?p¦<![CDATA[¦]]>¦<p¦<x y='z'>¦</style>"
+    "¦a|b|c|d¦\\|¦<http://a.b>¦<a@b.c>¦javascript:x¦[l](<u v>)¦[foo\nbar]: /x¦[b][a]¦&#27;¦&#x202e;¦&nbsp;"
+    "¦\\\n¦  \n¦$5¦\\[x\n= y\\]¦$$\na\n$$¦/*¦*/¦\u1100¦\u1161¦\U0001f1e9¦\u05d0¦\u0645¦\u200b¦\ufeff"
+    "¦\xad¦\xa0¦\u3000¦\u1680¦\ufdfa¦\u20e3¦\U000e0067¦\U000e007f¦\uffff¦\u115f¦\u2060¦\x1c¦\n\n\n"
+).split("¦")
+
 SAMPLES = {
     "setext": "one\ntwo\n\nAbove\n=====\ntext\nBelow\n---\nrest\n***\n",
     "nested lists": "- a\n- b\n  - c\n    still c\n  - d\n\n    second of d\n- e\n\n\n- f\n\nafter\n",
@@ -46,6 +53,31 @@ SAMPLES = {
     "long lines in an item": "- > x\n" + "lazy line\n" * 4 + "  > one\n" * 4 + "  2. no item\n+ item\n",
     "long lines of code": "- a\n\n      code\n\n      more\n      on\n  >\n      new\n\n\n      x\n\n  p\n",
     "long html": "> <pre>\n" + "> x\n>\n" * 5 + "> </pre> y\n> text\n\n<p>\n" + "a *b*\n" * 9 + "\nc\n",
+    "every html": "<script>\n\n*a*\n</script>\n<!-- b\n\nc -->\n<?php\n\nd ?>\n<!DOCTYPE\n\ne>\n<![CDATA[\n\n"
+    + "f ]]>\n<p\n>g\n\n<x y='z'>\n*h*\n\ntext\n<x y>\n</style>\n\n- <textarea>\n\n  i\n\n  </textarea>\n",
+    "html that ends in a quote": "> 0. <pre\n>",
+    "quote that ends a block": "> - ```c\n>   /* x\n>\nafter\n\n- ~~~c++\n  /* y\n  z\n\n[a]\n\n"
+    + ">\t1. <pre>\n>\n> \nx\n",
+    "task under a line": "- [ ] one\n" + "more\n" * 6 + "  ---\n- [x] two\n  ===\n- # [ ] three\n",
+    "tabs in quotes": ">> -\t*\n>>   e\n>\n\n2) >>-\t   y\n   >>   y\n \n>\t- a\n>\t\t- b\n>\n>\t\tc\n",
+    "lists in quotes in lists": "1. > - a\n   >   - [ ] b\n   >     > c\n   >\n   > 2. d\n   e\n"
+    + "2. > | x |\n   > |---|\n"
+    + "   > | y |\n   >\n   > ~~~ js\n   > 1\n   > ~~~\n",
+    "rare blanks": "\xa0\n\u3000a\nb\n\u1680  \nc\u2003\n\u2003\n- \xa0\n- \u3000x\n\n\u1680 \n"
+    + "line\n" * 8
+    + "\u3000\nend\n",
+    "too many cells": "| a | b |\n|---|---|\n| `ls | wc` | 1 | 2 \\| 3 |\n|||x||\n| 1 | 2 | |\n",
+    "entities": "&amp; &ouml; &copy; &#35; &#0; &#x202e; &nbsp;&unknown; &#xD800;\n\n- &#9;x\n\n"
+    + "```&amp;\n&amp;\n```\n",
+    "escapes": "\\# no\n\\- no\n\n\\> no \\` \\[a\\](b) \\\\ \\q\n\n1\\. no\n\n| a\\|b | \\* |\n"
+    + "|--|--|\n| \\\\ | `\\|` |\n",
+    "autolinks": "<http://a.b?c=<d> <x@y.z> <javascript:x> www.e.f http://g.h. https://i.j/(k) [http://l](m)\n",
+    "right to left": "\u0627\u0644\u0639 a \u05d0\u05d1 **\u05d2** `\u05d3`\n\n| \u05d0 | b |\n"
+    + "|--|--|\n| \u200f1 | \u05d4 |\n",
+    "joined signs": "\u1100\u1161\u11a8 \u1100 \U0001f1e9\U0001f1ea\U0001f1eb \u2764\ufe0f \u260e\ufe0e "
+    + "1\ufe0f\u20e3 \U0001f3f4\U000e0067\U000e0062\U000e007f \u0301 x\u0301\u0302 \u0e01\u0e47 \u0928\u093f "
+    + "\ufdfa\n\u0301\n\u200b\n\ufeff\n",
+    "long words": "x" * 130 + " " + "\u4e16" * 70 + "\n\n- " + "y-" * 60 + "\n\n`" + "z" * 99 + "`  \n  a\n",
     "diff": "```diff\n--- a\n+++ b\n@@ -1 +1 @@\n-old\n+new\n same\n```\n",
 }
 

@@ -14,6 +14,7 @@ from app.tui.transcript.rows import COLOUR, Mode, Row
 from tests.tui.transcript.markdown_samples import (
     HOSTILE,
     MODES,
+    MORE_SHARDS,
     SAMPLES,
     WIDTHS,
     fresh_rows,
@@ -27,6 +28,8 @@ SHARDS = [
     *("foo", "bar *x*", "a", "b c", "`", "\\", "<div>", "</div>", "<!-- ", "-->", "<b>", "<pre>", "&amp;"),
     *("[a]: /u", "'t'", "[a]", "[x] ", "[ ] y", "![a](b)", "[^1]", "[^1]: z", "http://a.b", "**", "~~"),
     *("$x$", "$$", "\\(y\\)", "\\[", "漢字", "👩‍👩‍👧", "e\u0301", "\u200d", "\ufe0f", "\r", "\r\n", *HOSTILE),
+    *MORE_SHARDS,
+    "x" * 40,
 ]
 
 
