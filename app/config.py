@@ -9,10 +9,9 @@ import difflib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from app import paths
 from app.bounded import read_bounded
@@ -113,16 +112,14 @@ LONGEST_NAME = 100
 _OTHER_VARIABLES = ("FIRESIDE_CONFIG", "FIRESIDE_DATA", "FIRESIDE_STATE", "FIRESIDE_DEBUG")
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """One setting's value, and where it came from: `default`, a file, a variable or a flag."""
 
     value: Any
     origin: str
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(NamedTuple):
     """The settings that hold, by full name. Those nobody set are missing: the backend decides."""
 
     values: Mapping[str, Value]
@@ -336,8 +333,16 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Value]:
 def environment_name(key: str) -> str:
     """The environment variable of a setting; two of the same name keep their table in it."""
     leaf = key.rpartition(".")[2]
-    twins = [other for other in KINDS if other.rpartition(".")[2] == leaf]
-    return f"FIRESIDE_{(leaf if key == twins[0] else key.replace('.', '_')).upper()}"
+    return f"FIRESIDE_{(leaf if key == _leaves()[leaf] else key.replace('.', '_')).upper()}"
+
+
+@cache
+def _leaves() -> Mapping[str, str]:
+    """The first setting of each name, by its name without the table."""
+    found: dict[str, str] = {}
+    for key in KINDS:
+        found.setdefault(key.rpartition(".")[2], key)
+    return found
 
 
 def _of_toml(key: str, value: Any) -> Any:

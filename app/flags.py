@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 import keyword
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from app.completions import COMPLETERS
 from app.config import Settings, Value, full_name, parse, resolve, tell_once
@@ -25,8 +24,7 @@ Given = dict[str, Any]
 """The flags a person gave, by parameter name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(NamedTuple):
     """One flag: its spellings, the type typer reads, the help, the setting it sets (or none)."""
 
     names: tuple[str, ...]
@@ -206,7 +204,7 @@ def _with_surroundings(values: Mapping[str, Value], given: Mapping[str, Any]) ->
         tell_once(notice)
     if not project.instructions or not settings.get("instructions", True):
         return settings
-    return replace(settings, instructions=project.instructions)
+    return settings._replace(instructions=project.instructions)
 
 
 def _value(flag: Flag, value: Any) -> Any:

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 
-@dataclass(frozen=True, slots=True)
-class Glyphs:
+class Glyphs(NamedTuple):
     """One set of signs. Each takes one cell, but `done` in ASCII, which is two letters."""
 
     edge: str
@@ -52,7 +50,7 @@ class Glyphs:
 
     def signs(self) -> list[str]:
         """Every sign there is."""
-        parts = cast("tuple[str | bool | tuple[str, ...], ...]", astuple(self))
+        parts = cast("tuple[str | bool | tuple[str, ...], ...]", self)
         return [
             sign
             for part in parts

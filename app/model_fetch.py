@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,7 +44,7 @@ def with_model_here(settings: Settings) -> Settings:
     named, source = settings.values.get("model"), source_of(settings)
     if named is None or source is None or source == named.value:
         return settings
-    return replace(settings, values={**settings.values, "model": Value(source, named.origin)})
+    return settings._replace(values={**settings.values, "model": Value(source, named.origin)})
 
 
 def fetch(name: str, *, consent: bool, projector: bool = True) -> Path:

@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 from app import paths
 from app.bounded import read_bounded
@@ -101,16 +101,14 @@ class Shade:
     """Its place among xterm's 256 colours, 16 to 255."""
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(NamedTuple):
     """A role with attributes, as `"muted italic"` in a theme's file."""
 
     role: Role
     attributes: tuple[Attribute, ...] = ()
 
 
-@dataclass(frozen=True)
-class Theme:
+class Theme(NamedTuple):
     """What one file says. `colors` is None for the theme of the terminal's own colours."""
 
     name: str
@@ -121,8 +119,7 @@ class Theme:
     syntax: Mapping[Code, Style]
 
 
-@dataclass(frozen=True)
-class Ansi:
+class Ansi(NamedTuple):
     """The 16 colours, for terminals without more: a number 0 to 15, None for the default, -1 for reverse."""
 
     dark: Mapping[Role, int | None]

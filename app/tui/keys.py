@@ -9,8 +9,7 @@ from __future__ import annotations
 import difflib
 import string
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from textual.binding import Binding
 from textual.keys import Keys, _character_to_key  # pyright: ignore[reportPrivateUsage] # no public way
@@ -25,8 +24,7 @@ Where = Literal["app", "draft", "block", "card", "queue", "news", "words"]
 while the seam offers it; `words` are only told."""
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(NamedTuple):
     """One thing a key does. `priority` reaches it from the composer too; `free` only from an empty one."""
 
     name: str

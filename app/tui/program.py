@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -108,9 +109,7 @@ class Program(Stage):
 
     def on_mount(self) -> None:
         """The first frame is near: everything heavy comes after it."""
-        self.place(self.size.width, self.size.height)
         self.show_facts(Facts(private=self.start.private))
-        self.draft.focus()
         self.call_after_refresh(self._begin)
 
     async def furnish(self) -> None:
@@ -128,6 +127,9 @@ class Program(Stage):
 
         await self.furnish()
         self.take_keys()
+        if not gc.isenabled():
+            gc.freeze()
+            gc.enable()
         self.set_interval(TICK_S, self._tick)
         try:
             manager = await in_thread(self._make, self.start)

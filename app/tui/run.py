@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import sys
 from collections.abc import Generator
@@ -30,6 +31,9 @@ def run(start: Start) -> int:
 
 
 def _face(start: Start) -> int:
+    # What the first frame needs stays: looking for garbage in it would take a tenth of its time. The
+    # program turns the collector on again.
+    gc.disable()
     palette = _palette(start)
     with _native_output_away() as guard:
         app = asyncio.run(_chat(start, palette, guard))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from app.kinds import clip
 from app.sessions.errors import FiresideError
@@ -25,8 +24,7 @@ _MOST_PATH_CHARS = 4000
 _MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|(\S+))')
 
 
-@dataclass(frozen=True)
-class Wish:
+class Wish(NamedTuple):
     """What a draft asks for: `text` is a command's line, or a shell's."""
 
     kind: Kind

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container, Horizontal, Vertical
+from textual.containers import Container, Vertical
+from textual.screen import Screen
 from textual.widget import Widget
 
 from app.fd_guard import FdGuard
@@ -51,7 +52,7 @@ class Stage(App[int]):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings()]
     CSS = """
     Screen { background: $background; color: $foreground; layout: vertical; }
-    #frame { height: 1fr; width: 1fr; layers: base above; }
+    MainScreen { layout: horizontal; layers: base above; }
     #side { display: none; height: 1fr; width: 31; background: $surface; }
     #side.-open { display: block; }
     #side.-overlay { layer: above; dock: left; }
@@ -138,14 +139,19 @@ class Stage(App[int]):
 
         return ChatsPane(motion=self._motion)
 
+    def get_default_screen(self) -> Screen[None]:
+        """The screen that all parts stand on."""
+        return MainScreen(id="_default")
+
     def compose(self) -> ComposeResult:
-        with Horizontal(id="frame"):
-            yield self.side
-            with Vertical(id="main"):
-                yield self.transcript
-                yield self.seam
-                yield self.composer
-                yield self.status
+        # Now, while no part has a look yet that would have to be found anew.
+        self.place(*self.size)
+        yield self.side
+        with Vertical(id="main"):
+            yield self.transcript
+            yield self.seam
+            yield self.composer
+            yield self.status
 
     async def furnish(self) -> None:
         """Bring the parts that the first frame does without."""
@@ -277,6 +283,12 @@ class Stage(App[int]):
         if self._driver is not None:
             self._driver.write(sequence)
             self._driver.flush()
+
+
+class MainScreen(Screen[None]):
+    """The chats at the left where they are open, and the conversation."""
+
+    AUTO_FOCUS = "Draft"
 
 
 def one_line(text: str) -> str:

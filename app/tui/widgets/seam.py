@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from textual.content import Content
@@ -29,8 +29,7 @@ Hint = tuple[str, str]
 what goes on."""
 
 
-@dataclass(frozen=True)
-class News:
+class News(NamedTuple):
     """Something to tell once. An error stays until a key is pressed."""
 
     text: str

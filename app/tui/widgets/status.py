@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from textual.content import Content
@@ -22,8 +22,7 @@ ALARM_AT = 0.95
 DROPS = ("machine", "reused", "first", "tools", "meter", "speed", "gpu", "help", "context")
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """What the status bar tells. None and empty texts are not known, or not worth a word."""
 
     asking: int = 0
@@ -49,7 +48,7 @@ def status_row(facts: Facts, width: int, glyphs: Glyphs) -> list[Span]:
     """The bar as texts with styles, `width` cells wide together, or less on the right."""
     left, right = _segments(facts, glyphs), _right(facts, glyphs)
     if _width(left, right) > width and cell_len(facts.model) > TIGHT_MODEL_CELLS:
-        facts = replace(facts, model=cut(facts.model, TIGHT_MODEL_CELLS, glyphs.cut_right))
+        facts = facts._replace(model=cut(facts.model, TIGHT_MODEL_CELLS, glyphs.cut_right))
         left = _segments(facts, glyphs)
     for name in DROPS:
         if _width(left, right) <= width:
@@ -91,8 +90,7 @@ def duration(seconds: float) -> str:
     return f"{minutes} m {rest:02} s"
 
 
-@dataclass(frozen=True)
-class _Segment:
+class _Segment(NamedTuple):
     name: str
     spans: tuple[Span, ...]
     gap: int = GAP

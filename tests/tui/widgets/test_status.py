@@ -42,7 +42,7 @@ def test_at_80_columns_as_the_picture_shows() -> None:
 
 
 def test_at_40_columns_what_waits_state_model_and_context_are_left() -> None:
-    facts = Facts(**{**vars(FULL), "asking": 2, "state": "prefill 61 %", "context_tokens": 900})
+    facts = Facts(**{**FULL._asdict(), "asking": 2, "state": "prefill 61 %", "context_tokens": 900})
     row = text(facts, 39)
     assert "2 asking" in row and "prefill 61 %" in row
     assert "SmolLM2" in row
@@ -50,26 +50,26 @@ def test_at_40_columns_what_waits_state_model_and_context_are_left() -> None:
 
 
 def test_warnings_never_go() -> None:
-    assert "cpu only" in text(Facts(**{**vars(FULL), "gpu_layers": 0}), 45)
-    assert "gpu 12/48" in text(Facts(**{**vars(FULL), "gpu_layers": 12, "layers": 48}), 45)
-    assert "tools all" in text(Facts(**{**vars(FULL), "tools": "all"}), 45)
+    assert "cpu only" in text(Facts(**{**FULL._asdict(), "gpu_layers": 0}), 45)
+    assert "gpu 12/48" in text(Facts(**{**FULL._asdict(), "gpu_layers": 12, "layers": 48}), 45)
+    assert "tools all" in text(Facts(**{**FULL._asdict(), "tools": "all"}), 45)
     assert "gpu" not in text(FULL, 30)
 
 
 def test_a_long_name_is_cut_when_it_is_tight() -> None:
-    facts = Facts(**{**vars(FULL), "model": "A Very Long Model Name Indeed 70B"})
+    facts = Facts(**{**FULL._asdict(), "model": "A Very Long Model Name Indeed 70B"})
     assert "A Very Long Mod\u203a" in text(facts, 75)
     assert "A Very Long Model Name Indeed 70B" in text(facts, 140)
 
 
 @pytest.mark.parametrize(("tokens", "role"), [(6400, "$muted"), (6600, "$warning"), (7800, "$error")])
 def test_the_meter_warns(tokens: int, role: str) -> None:
-    row = status_row(Facts(**{**vars(FULL), "context_tokens": tokens}), 140, UNICODE)
+    row = status_row(Facts(**{**FULL._asdict(), "context_tokens": tokens}), 140, UNICODE)
     assert next(style for part, style in row if "\u254d" in part) == role
 
 
 def test_an_estimate_says_so() -> None:
-    assert "ctx ~1.2k/8k" in text(Facts(**{**vars(FULL), "exact": False}), 140)
+    assert "ctx ~1.2k/8k" in text(Facts(**{**FULL._asdict(), "exact": False}), 140)
 
 
 @settings(deadline=None)
@@ -86,7 +86,7 @@ def test_parts_go_whole_and_in_their_order(
 ) -> None:
     facts = Facts(
         **{
-            **vars(FULL),
+            **FULL._asdict(),
             "asking": asking,
             "model": model,
             "private": private,
