@@ -81,4 +81,4 @@ async def test_what_is_no_reply_is_told() -> None:
         await run.send("/resplit 7")
         await run.until(lambda: "a line from 1 to 1" in run.seam)
         await run.send("/resplit answer")
-        await run.until(lambda: "left as it was" in run.seam)
+        await run.until(lambda: "left as it is" in run.seam)
