@@ -280,6 +280,7 @@ class FiresideApp(Rooms):
             await self.chat.stop()
         elif not self.stop_shell() and not self.give_up():
             self.seam.dismiss()
+            self.transcript.find_clear()
             self.draft.focus()
 
     async def action_copy_or_stop(self) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from app.tui.widgets.seam import News
+
 if TYPE_CHECKING:
     from app.tui.app import FiresideApp
 
@@ -65,6 +67,9 @@ async def _search(app: FiresideApp, query: str) -> None:
     found = await app.push_screen_wait(SearchScreen(app, query=query))
     if found is not None:
         await app.open_chat(found.session_id, item_id=found.item_id, query=found.query)
+        at, count = app.transcript.found
+        if count:
+            app.seam.say(News(f"match {at} of {count}", hints=(("esc", "unmarks"),)))
 
 
 async def _model(app: FiresideApp) -> None:

@@ -43,7 +43,10 @@ async def test_words_of_the_command_are_looked_for_at_once_and_need_not_stand_si
         await run.ask("hi")
         await found(run, "error index")
         assert shown(run).source == "the index was wrong, hence an error"
-        assert run.app.transcript.found[1] == 2
+        assert run.app.transcript.found[1] == 2 and run.app.draft.has_focus
+        await run.until(lambda: "match 1 of 2" in run.seam or "match 2 of 2" in run.seam)
+        await run.pilot.press("escape")
+        await run.until(lambda: run.app.transcript.found[1] == 0)
 
 
 async def test_a_name_of_joined_words_is_found_by_the_words() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from app.tui.screens.params import PARAMS
 
 WORDS: Mapping[str, tuple[str, str]] = {
-    "model": ("the model that is loaded first", "the last one"),
+    "model": ("the model that is loaded first", "one that is here"),
     "pull": ("fetch a model that is not here without asking", "false"),
     "system": ("what each new chat's model is told first", "nothing"),
     "tools": ("the tools that new chats offer", "none"),

@@ -128,7 +128,9 @@ class ValuesScreen(Picker):
         self._edited, self._query, self._note = key, self.filter.value, None
         self.list.active = False
         self.hint(_EDIT)
-        self.filter.ask(f"{self._shown[key].name}", self._shown[key].value)
+        value = self._shown[key]
+        now = f", {value.usual} without a value" if value.usual else ""
+        self.filter.ask(f"{value.name}{now}", value.value)
         self._show_note()
 
     def typed(self) -> None:
