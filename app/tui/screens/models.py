@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import work
 from textual.binding import Binding
@@ -17,17 +16,21 @@ from app.model_catalog import LoadPlan
 from app.tui.model_state import short_name
 from app.tui.screens.dialog import Hint, spread
 from app.tui.screens.model_plans import CACHES, Catalog, ModelPlans
+from app.tui.screens.model_rows import Listed, ModelTable
 from app.tui.screens.waterfall import (
-    fit,
     larger_that_fits,
-    size,
     tokens,
     verdict_rows,
     waterfall,
 )
 from app.tui.screens.zones import ChoiceRows, Zones
 from app.tui.shell import Shell
-from app.tui.widgets.cells import Line, Span, columns, cut_left, fitted, from_home, marked, plain, wrapped
+from app.tui.widgets.cells import (
+    Span,
+    plain,
+    width_of,
+    wrapped,
+)
 from app.tui.widgets.filter import Filter
 from app.tui.widgets.fuzzy import Match, ranked
 from app.tui.widgets.rows import BLANK, Lines, Row, RowList
@@ -39,7 +42,7 @@ WIDE_FROM = 110
 """Cells of the panel from which the memory plan stands beside the list."""
 PLAN_WIDTH = 42
 LOW_BELOW = 16
-_QUANT, _SIZE = 7, 8
+_CHOICES = ("context", "cache")
 _FILTER_HINTS: Sequence[Hint] = (
     ("enter", "loads"),
     ("tab", "context"),
@@ -52,23 +55,6 @@ _CHOICE_HINTS: Sequence[Hint] = (
     ("tab", "filter"),
     ("esc", "closes"),
 )
-
-
-class Listed(Protocol):
-    """A model as the manager lists it."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def path(self) -> Path: ...
-    @property
-    def size_bytes(self) -> int: ...
-    @property
-    def quantization(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def problem(self) -> str | None: ...
 
 
 @dataclass(frozen=True)
@@ -174,18 +160,27 @@ class ModelPicker(Zones[ModelChoice | None]):
         found = ranked(query, list(names), lambda key: f"{names[key]} {self._full_name(key)}")
         here = [(key, match) for key, match in found if key in self._models]
         away = [(key, match) for key, match in found if key in self._servers]
-        rows = [self._model_row(key, names[key], match) for key, match in here]
+        table = self._table
+        rows = [self._model_row(table, key, names[key], match) for key, match in here]
         if away:
-            rule = Row((Span(self.ink.glyphs.rule * (self._left_width - 2), "faint"),))
-            rows += [BLANK, Row((Span("on a server", "muted"),)), rule]
-            rows += [self._server_row(key, names[key], match) for key, match in away]
+            rows += [BLANK, Row((Span("on a server", "muted"),)), table.rule]
+            rows += [table.server(key, names[key], match, self._servers[key][1]) for key, match in away]
         if not found:
             rows = self._nothing()
         first = found[0][0] if found and best else select
-        self._columns.show(self._column_rows())
+        self._columns.show([] if self._low else table.head())
         self.list.show(rows, first)
         self.filter.say(f"{len(found)} of {len(names)}" if query else "")
         self._show_selected()
+
+    @property
+    def _table(self) -> ModelTable:
+        return ModelTable(self._left_width, self.ink.glyphs)
+
+    def _model_row(self, table: ModelTable, key: str, name: str, match: Match) -> Row:
+        model = self._models[key]
+        plan, loaded = self._plans.usual(model.path), self._is_loaded(model)
+        return table.model(key, name, match, model, plan, loaded=loaded)
 
     def _full_name(self, key: str) -> str:
         return plain(self._models[key].name) if key in self._models else ""
@@ -202,63 +197,6 @@ class ModelPicker(Zones[ModelChoice | None]):
             Row((Span(f"{key} looks for it on Hugging Face.", "muted"),)),
         ]
 
-    def _column_rows(self) -> list[Row]:
-        if self._low:
-            return []
-        head = self._cells(
-            (Span("on this machine", "muted"),),
-            "quant",
-            "size",
-            (Span(f"{self._signs()['none']}fit", "muted"),),
-        )
-        return [BLANK, Row(head), Row((Span(self.ink.glyphs.rule * (self._left_width - 2), "faint"),))]
-
-    def _model_row(self, key: str, name: str, match: Match) -> Row:
-        model = self._models[key]
-        label = _label(name, match)
-        shown_size = size(model.size_bytes) if model.size_bytes else ""
-        cells = self._cells(label, model.quantization, shown_size, self._fit(key, model))
-        return Row(cells, (), key, named=len(label))
-
-    def _fit(self, key: str, model: Listed) -> Line:
-        signs = self._signs()
-        if model.problem or model.kind == "broken":
-            return (Span(signs["failed"], "error"), Span("cannot be loaded", "muted"))
-        if model.kind == "embedding":
-            return (Span(signs["none"]), Span("embeds, no chat", "muted"))
-        found = self._plans.usual(model.path)
-        if found is None:
-            return (Span(signs["none"]), Span("loaded" if self._is_loaded(model) else "", "muted"))
-        mark, words, role = fit(found, loaded=self._is_loaded(model))
-        return (Span(signs[mark], role, bold=True), Span(words, "muted"))
-
-    def _signs(self) -> Mapping[str, str]:
-        """The signs of the column `fit`, all of one width."""
-        glyphs = self.ink.glyphs
-        signs = {"done": glyphs.done, "partial": glyphs.partial, "failed": glyphs.failed, "none": ""}
-        return {name: sign.ljust(len(glyphs.done) + 1) for name, sign in signs.items()}
-
-    def _cells(self, name: Line, quantization: str, shown_size: str, fitting: Line) -> list[Span]:
-        inner = self._left_width - 2
-        fit_width = 22 if inner >= 64 else max(14, inner - 40)
-        name_width = max(8, inner - fit_width - 3 - _SIZE - 2 - _QUANT - 2)
-        left = columns(
-            [
-                (name, name_width),
-                ((Span(plain(quantization), "muted"),), _QUANT),
-                ((Span(shown_size, "muted"),), -_SIZE),
-            ],
-            mark=self.ink.glyphs.cut_right,
-        )
-        return [*left, Span("   "), *fitting]
-
-    def _server_row(self, key: str, name: str, match: Match) -> Row:
-        label = _label(name, match)
-        url = (Span(plain(self._servers[key][1]), "muted"),)
-        return Row(
-            [*fitted(label, 21, self.ink.glyphs.cut_right), Span("  "), *url], (), key, named=len(label)
-        )
-
     # ---- the selected one ------------------------------------------------------------------
 
     def _chosen_plan(self, model: Listed) -> LoadPlan | None:
@@ -271,21 +209,10 @@ class ModelPicker(Zones[ModelChoice | None]):
             self._facts.show([])
             self.choices.show([])
             return
-        self._facts.show(self._fact_rows(model))
-        self.choices.show(self._plan_rows(model))
-
-    def _fact_rows(self, model: Listed) -> list[Row]:
-        if not self.wide:
-            return []
-        path = cut_left(from_home(model.path), self._left_width - 12, self.ink.glyphs.cut_left)
-        rows = [BLANK, _fact("file", plain(path))]
-        if problem := model.problem or self._plans.problem(model.path):
-            return [*rows, _fact("problem", plain(problem), "error"), BLANK]
+        problem = model.problem or self._plans.problem(model.path)
         facts = self._plans.facts(model.path)
-        trained = f"{facts.trained:,} tokens, {facts.layers} layers" if facts else ""
-        rows.append(_fact("trained", trained))
-        rows.append(_fact("licence", plain(facts.licence) or "not stated" if facts else ""))
-        return rows
+        self._facts.show(self._table.facts(model, facts, problem) if self.wide else [])
+        self.choices.show(self._plan_rows(model))
 
     def _plan_rows(self, model: Listed) -> list[Row]:
         """The memory plan; beside a narrow list only its verdict and what can be chosen."""
@@ -311,7 +238,7 @@ class ModelPicker(Zones[ModelChoice | None]):
         values = self._plans.contexts(model.path)
         contexts = [(tokens(value), value == found.context, value in small) for value in values]
         caches = [(name, name == found.cache, False) for name in CACHES]
-        rows = [self._choice_row(0, "context", contexts), self._choice_row(1, "cache", caches)]
+        rows = [self._choice_row(0, _CHOICES[0], contexts), self._choice_row(1, _CHOICES[1], caches)]
         layers = Span("all on the cpu", "warning")
         if found.device == "gpu":
             layers = Span(f"{found.layers_on_gpu} of {found.layers}", "warning" if found.partial else "text")
@@ -379,11 +306,31 @@ class ModelPicker(Zones[ModelChoice | None]):
             return
         if self._choice == 0:
             contexts = self._plans.contexts(model.path)
-            place = contexts.index(found.context) if found.context in contexts else 0
-            self._chosen_context = contexts[max(0, min(place + step, len(contexts) - 1))]
+            self._take(contexts.index(found.context) + step if found.context in contexts else 0)
         else:
-            place = CACHES.index(found.cache) + step
+            self._take(CACHES.index(found.cache) + step)
+
+    def _take(self, place: int) -> None:
+        """Take one of the contexts or caches by its place; beyond an end the last one there."""
+        model = self._models.get(self.list.selected or "")
+        contexts = self._plans.contexts(model.path) if model else ()
+        if self._choice == 0 and contexts:
+            self._chosen_context = contexts[max(0, min(place, len(contexts) - 1))]
+        elif self._choice == 1:
             self._chosen_cache = CACHES[max(0, min(place, len(CACHES) - 1))]
+        self._show_selected()
+
+    def choice_clicked(self, x: int, y: int) -> None:
+        spans = self.choices.rows[y].left if y < len(self.choices.rows) else ()
+        name = spans[1].text.strip() if len(spans) > 1 else ""
+        if name not in _CHOICES:
+            return
+        self._choice = _CHOICES.index(name)
+        for place, span in enumerate(spans[2:]):
+            start = width_of(spans[: place + 2])
+            if span.text.strip() and start <= x < start + width_of([span]):
+                self._take(place // 2)
+                return
         self._show_selected()
 
     def action_download(self) -> None:
@@ -408,13 +355,3 @@ class ModelPicker(Zones[ModelChoice | None]):
         if self._chosen_cache is not None:
             options["kv_cache_type"] = self._chosen_cache
         self.dismiss(ModelChoice(key, options))
-
-
-def _label(name: str, match: Match) -> list[Span]:
-    """A name with what was typed marked in it; the rest of a match lies in the file's name."""
-    places = [(start, min(end, len(name))) for start, end in match.places if start < len(name)]
-    return marked(name, places, Span(""), Span("", "accent", bold=True, underline=True))
-
-
-def _fact(name: str, value: str, role: str = "text") -> Row:
-    return Row((Span(f"{name:<10}", "muted"), Span(value, role)))

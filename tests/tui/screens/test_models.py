@@ -188,6 +188,21 @@ async def test_the_picker_beside_its_picture(
         snapshots.check(app, name)
 
 
+async def test_a_context_and_a_cache_are_chosen_with_the_mouse() -> None:
+    app = Harness()
+    async with app.run_test(size=(140, 40)) as pilot:
+        picker = await opened(app, pilot)
+        await pilot.press("down")
+        await settled(app, pilot)
+        rows = ["".join(span.text for span in row.left) for row in picker.choices.rows]
+        y, cache = (next(y for y, row in enumerate(rows) if name in row) for name in ("16k", "q8_0"))
+        await pilot.click("#plan", offset=(rows[y].index("16k") + 1, y))
+        await pilot.click("#plan", offset=(rows[cache].index("q8_0"), cache))
+        await pilot.press("enter")
+        path = str(models()[1].path)
+        assert app.result == ModelChoice(path, {"max_seq": 16_384, "kv_cache_type": "q8_0"})
+
+
 async def test_a_context_and_a_cache_are_chosen_with_keys_and_given_back() -> None:
     app = Harness()
     async with app.run_test(size=(140, 40)) as pilot:

@@ -1,0 +1,120 @@
+"""The list of models as rows: name, quantization, size and whether it fits, and the facts of one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from app.glyphs import Glyphs
+from app.model_catalog import LoadPlan, ModelFacts
+from app.tui.screens.waterfall import fit, size
+from app.tui.widgets.cells import Line, Span, columns, cut_left, fitted, from_home, marked, plain
+from app.tui.widgets.fuzzy import Match
+from app.tui.widgets.rows import BLANK, Row
+
+_QUANT, _SIZE = 7, 8
+_SERVER_NAME = 21
+
+
+class Listed(Protocol):
+    """A model as the manager lists it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def path(self) -> Path: ...
+    @property
+    def size_bytes(self) -> int: ...
+    @property
+    def quantization(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def problem(self) -> str | None: ...
+
+
+@dataclass(frozen=True)
+class ModelTable:
+    """The columns of the list, in `width` cells. Names and paths are foreign; they are made printable."""
+
+    width: int
+    glyphs: Glyphs
+
+    @property
+    def rule(self) -> Row:
+        """The rule under a heading."""
+        return Row((Span(self.glyphs.rule * (self.width - 2), "faint"),))
+
+    def head(self) -> list[Row]:
+        """The names of the columns."""
+        fits = (Span(f"{self._signs()['none']}fit", "muted"),)
+        cells = self._cells((Span("on this machine", "muted"),), "quant", "size", fits)
+        return [BLANK, Row(cells), self.rule]
+
+    def model(
+        self, key: str, name: str, match: Match, model: Listed, plan: LoadPlan | None, *, loaded: bool
+    ) -> Row:
+        """The row of a model. `plan` is its usual load, None where that is not known yet."""
+        label = _label(name, match)
+        shown_size = size(model.size_bytes) if model.size_bytes else ""
+        cells = self._cells(label, model.quantization, shown_size, self._fit(model, plan, loaded))
+        return Row(cells, (), key, named=len(label))
+
+    def server(self, key: str, name: str, match: Match, url: str) -> Row:
+        """The row of a model on a server."""
+        label = _label(name, match)
+        cells = fitted(label, _SERVER_NAME, self.glyphs.cut_right)
+        return Row([*cells, Span("  "), Span(plain(url), "muted")], (), key, named=len(label))
+
+    def facts(self, model: Listed, facts: ModelFacts | None, problem: str) -> list[Row]:
+        """Where a model lies and what its file says, or why it cannot be read."""
+        path = cut_left(from_home(model.path), self.width - 12, self.glyphs.cut_left)
+        rows = [BLANK, _fact("file", plain(path))]
+        if problem:
+            return [*rows, _fact("problem", plain(problem), "error"), BLANK]
+        trained = f"{facts.trained:,} tokens, {facts.layers} layers" if facts else ""
+        licence = plain(facts.licence) or "not stated" if facts else ""
+        return [*rows, _fact("trained", trained), _fact("licence", licence)]
+
+    def _fit(self, model: Listed, plan: LoadPlan | None, loaded: bool) -> Line:
+        signs = self._signs()
+        if model.problem or model.kind == "broken":
+            return (Span(signs["failed"], "error"), Span("cannot be loaded", "muted"))
+        if model.kind == "embedding":
+            return (Span(signs["none"]), Span("embeds, no chat", "muted"))
+        if plan is None:
+            return (Span(signs["none"]), Span("loaded" if loaded else "", "muted"))
+        mark, words, role = fit(plan, loaded=loaded)
+        return (Span(signs[mark], role, bold=True), Span(words, "muted"))
+
+    def _signs(self) -> Mapping[str, str]:
+        """The signs of the column `fit`, all of one width."""
+        glyphs = self.glyphs
+        signs = {"done": glyphs.done, "partial": glyphs.partial, "failed": glyphs.failed, "none": ""}
+        return {name: sign.ljust(len(glyphs.done) + 1) for name, sign in signs.items()}
+
+    def _cells(self, name: Line, quantization: str, shown_size: str, fitting: Line) -> list[Span]:
+        inner = self.width - 2
+        fit_width = 22 if inner >= 64 else max(14, inner - 40)
+        name_width = max(8, inner - fit_width - 3 - _SIZE - 2 - _QUANT - 2)
+        left = columns(
+            [
+                (name, name_width),
+                ((Span(plain(quantization), "muted"),), _QUANT),
+                ((Span(shown_size, "muted"),), -_SIZE),
+            ],
+            mark=self.glyphs.cut_right,
+        )
+        return [*left, Span("   "), *fitting]
+
+
+def _label(name: str, match: Match) -> list[Span]:
+    """A name with what was typed marked in it; the rest of a match lies in the file's name."""
+    places = [(start, min(end, len(name))) for start, end in match.places if start < len(name)]
+    return marked(name, places, Span(""), Span("", "accent", bold=True, underline=True))
+
+
+def _fact(name: str, value: str, role: str = "text") -> Row:
+    return Row((Span(f"{name:<10}", "muted"), Span(value, role)))
