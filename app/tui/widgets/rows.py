@@ -107,9 +107,12 @@ class RowList(Widget, can_focus=False):
         *,
         selected: str | None = None,
         ground: str = "panel",
+        to_the_end: bool = False,
         id: str | None = None,
     ) -> None:
+        """`to_the_end`: the selection takes the thumb's column too, where there is no thumb."""
         super().__init__(id=id)
+        self._to_the_end = to_the_end
         self._rows: list[Row] = []
         self._places: dict[str, int] = {}
         self._order: list[int] = []
@@ -286,6 +289,8 @@ class RowList(Widget, can_focus=False):
             return ink.strip([Span(" "), *laid_out(row, width - 3, ink), Span(" "), thumb], self._ground)
         named = [replace(span, bold=True) for span in row.left[: row.named]]
         inner = laid_out(replace(row, left=(*named, *row.left[row.named :])), width - 3, ink)
+        if self._to_the_end and not thumb.text.strip():
+            return selected_strip([*inner, Span("  ")], ink, self._ground, active=self._active)
         selected = selected_strip([*inner, Span(" ")], ink, self._ground, active=self._active)
         return Strip.join([selected, ink.strip([thumb], self._ground)])
 
