@@ -13,10 +13,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TextIO
 
+from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
+
+from app.terminal_reports import ReportFilter
 
 START, END = "\x1b[200~", "\x1b[201~"
 LOST_END_S = 2.0
@@ -26,6 +29,13 @@ BURST_CHARS = 12
 MOST_PASTE_CHARS = 32 << 20
 # A line end with more text behind it, in what one read brought.
 _INNER_LINE = re.compile(r"[\r\n](?=[^\r\n\x1b\x00-\x08])")
+# A key in the form that names it by its number, and every other sequence a key may have.
+_NUMBERED = re.compile(r"\x1b\[([0-9]+)(?:;([0-9]*)(?:;[0-9:]*)?)?u")
+_SEQUENCE = re.compile(
+    r"\x1b\[[0-9;]*[@-LN-QS-Z^-~]"
+)  # without the cursor's place, the mouse and the console
+_SHIFT, _ALT, _CTRL = 1, 2, 4
+_ENTER, _LINE_BREAK = 13, "\x1b\r"
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -36,6 +46,7 @@ class PasteParser:
         self._keys: list[KeyPress] = []
         self._parser = Vt100Parser(self._keys.append)
         self._clock = clock
+        self._reports = ReportFilter(events=True, clock=clock)
         self._held = ""
         self._paste: list[str] | None = None
         self._last = 0.0
@@ -57,7 +68,7 @@ class PasteParser:
         """A lone Escape is a key when nothing follows it."""
         if self._paste is None:
             held, self._held = self._held, ""
-            self._parser.feed(held)
+            self._parser.feed(self._reports.expire() + held)
             self._parser.flush()
         return self._taken()
 
@@ -101,6 +112,7 @@ class PasteParser:
         self._keys.append(KeyPress(Keys.BracketedPaste, text))
 
     def _typed(self, data: str) -> None:
+        data = _SEQUENCE.sub(_known, _NUMBERED.sub(_key_of, self._reports.take(data)))
         if len(data) >= BURST_CHARS and _INNER_LINE.search(data) and not _CONTROLS.search(data):
             self._keys.append(KeyPress(Keys.BracketedPaste, data))
         else:
@@ -154,6 +166,27 @@ class KeysInput(Vt100Input):
             self._ready()
         elif self.parser.in_paste:
             self._watch_paste()
+
+
+def _key_of(found: re.Match[str]) -> str:
+    """The bytes older terminals send for a numbered key; none for one they have no bytes for."""
+    number, pressed = int(found[1]), max(int(found[2] or 1) - 1, 0)
+    if 0xE000 <= number < 0xF900:
+        return ""
+    if number == _ENTER:
+        return _LINE_BREAK if pressed & (_SHIFT | _ALT | _CTRL) else "\r"
+    char = chr(number)
+    if number == 9 and pressed & _SHIFT:
+        return "\x1b[Z"
+    if pressed & _SHIFT:
+        char = char.upper()
+    if pressed & _CTRL and "@" <= char.upper() <= "_":
+        char = chr(ord(char.upper()) & 0x1F)
+    return f"\x1b{char}" if pressed & _ALT else char
+
+
+def _known(found: re.Match[str]) -> str:
+    return found[0] if found[0] in ANSI_SEQUENCES else ""
 
 
 def _partial(data: str, mark: str) -> int:

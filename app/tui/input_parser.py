@@ -1,4 +1,4 @@
-"""Textual's parser of keys, with pastes that cannot go wrong.
+"""Textual's parser of keys, with pastes that cannot go wrong and without a terminal's late answers.
 
 A paste whose end mark got lost is delivered after a moment instead of swallowing every later key,
 and a large one is taken as it is, not character by character.
@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from textual import events
 from textual._xterm_parser import XTermParser  # pyright: ignore[reportPrivateUsage] # no public parser
 from textual.message import Message
+
+from app.terminal_reports import ReportFilter
 
 START, END = "\x1b[200~", "\x1b[201~"
 LOST_END_S = 2.0
@@ -28,6 +30,7 @@ class PatientParser(XTermParser):
     def __init__(self, debug: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(debug)
         self._clock = clock
+        self._reports = ReportFilter(clock=clock)
         self._paste: list[str] | None = None
         self._size = 0
         self._held = ""
@@ -51,8 +54,8 @@ class PatientParser(XTermParser):
             cut = place if place >= 0 else len(data) - _partial(data, END if self.in_paste else START)
             piece, rest = data[:cut], data[cut:]
             if self._paste is None:
-                if piece:
-                    yield from super().feed(piece)
+                if keys := self._reports.take(piece) if piece else "":
+                    yield from super().feed(keys)
             else:
                 self._paste.append(piece)
                 self._size += len(piece)
@@ -79,6 +82,8 @@ class PatientParser(XTermParser):
         if self._held and self._clock() - self._last >= HELD_S:
             held, self._held = self._held, ""
             yield from super().feed(held)
+        if keys := self._reports.expire():
+            yield from super().feed(keys)
         yield from super().tick()
 
     def _end_paste(self) -> Iterator[Message]:
