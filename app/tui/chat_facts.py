@@ -47,13 +47,6 @@ class Facts:
         return self.status in BUSY
 
     @property
-    def pace(self) -> str:
-        """How far or how fast what is made goes, in a word for the chats pane."""
-        if self.prefill is not None:
-            return f"{self.prefill * 100:.0f} %"
-        return f"{self.speed:.0f} t/s" if self.speed else "..."
-
-    @property
     def asking(self) -> int:
         """Open questions."""
         return len(self.questions)

@@ -142,9 +142,11 @@ class Rooms(Reading):
         """The numbers of running chats went on."""
         if not self.side_open:
             return
+        from app.tui.widgets.side import live_state
+
         for session_id, chat in self.chats.items():
             if chat.facts.running:
-                self.pane.change(session_id, "running", chat.facts.pace)
+                self.pane.change(session_id, *live_state(chat.facts))
 
     @work(exit_on_error=False, group="side wish")
     async def on_chats_pane_wished(self, event: ChatsPane.Wished) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from app.sessions.manager import SessionManager
 from app.sessions.store import Store
 from backend.scripted import ScriptedEngine
+from backend.types import ToolCall
 from tests.tui.program import running
 
 
@@ -27,3 +28,15 @@ async def test_a_pane_that_a_wider_terminal_opens_tells_the_chats_too(tmp_path: 
         assert not any("Colour of basalt" in row for row in run.screen())
         await run.pilot.resize_terminal(140, 40)
         await run.until(lambda: any("Colour of basalt" in row for row in run.screen()))
+
+
+async def test_a_chat_that_asks_says_so_while_its_reply_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x")
+    call = ToolCall("c1", "read_file", {"path": "a.txt"})
+    async with running([[call], ["done"]], size=(140, 40), tools="read_file", workspace=tmp_path) as run:
+        await run.send("look")
+        await run.until(lambda: run.app.approval.question is not None)
+        await run.until(lambda: any("asks" in row[:31] for row in run.screen()))
+        run.app.tick_side()
+        await run.pilot.pause()
+        assert any("asks" in row[:31] for row in run.screen())

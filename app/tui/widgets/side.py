@@ -66,11 +66,18 @@ def chat_line(summary: SessionSummary, live: LiveState | None = None) -> ChatLin
 
 
 def _state(summary: SessionSummary, live: LiveState | None) -> tuple[ChatState, str]:
-    if summary.pending_elicitations_count or (live and live.asking):
+    if live is not None and not (summary.pending_elicitations_count and not live.asking):
+        return live_state(live)
+    if summary.pending_elicitations_count:
         return "asks", ""
-    if live is None:
-        # What another program runs, or what ended here long ago.
-        return ("failed", "") if summary.status == "failed" else ("idle", "")
+    # What another program runs, or what ended here long ago.
+    return ("failed", "") if summary.status == "failed" else ("idle", "")
+
+
+def live_state(live: LiveState) -> tuple[ChatState, str]:
+    """How a chat that is open here stands, and the word for how far it is."""
+    if live.asking:
+        return "asks", ""
     if live.waits:
         return "waits", ""
     if live.running:
