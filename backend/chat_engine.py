@@ -127,6 +127,11 @@ class ChatEngine(Protocol):
         that requests will name."""
         ...
 
+    async def forget(self, conversation: str) -> None:
+        """Empty what the cache holds of a conversation and of what ran beside it as `NAME/...`. What
+        still runs of it is emptied when it ends."""
+        ...
+
     async def save_state(self, key: str) -> None:
         """Keep what the cache holds of this conversation under `key`, for `restore_state`."""
         ...

@@ -166,6 +166,13 @@ class EngineHost:
         finally:
             child.close_stream(request.id)
 
+    async def forget(self, conversation: str) -> None:
+        """Empty what the child's cache holds of a conversation; without a child there is none."""
+        child = self._child
+        if child and child.alive and child.loaded:
+            with self._in_use(f"forget {next(self._uses)}"):
+                await child.ask({"op": "forget", "conversation": conversation})
+
     async def save_state(self, key: str) -> None:
         """The child's cache keeps conversations while it lives; there is nothing to save."""
 

@@ -100,6 +100,8 @@ class Child:
                 return model.tokenizer.decode(command["ids"])
             case "embed":
                 return model.embed(command["texts"])
+            case "forget":
+                return model.pipeline.forget(command["conversation"]).result()
             case "residency":
                 return model.residency
             case "stats":

@@ -149,6 +149,11 @@ class InProcessEngine:
             pipeline.cancel(request.id)
             raise
 
+    async def forget(self, conversation: str) -> None:
+        """Empty what the cache holds of a conversation; nothing where no model is loaded."""
+        if self._model is not None:
+            await asyncio.wrap_future(self._model.pipeline.forget(conversation))
+
     async def save_state(self, key: str) -> None:
         """The cache of this process keeps conversations by itself; there is nothing to save."""
 

@@ -79,6 +79,15 @@ class Pipeline:
             reply.cancelled.set()
             self.engine.cancel(request_id)
 
+    def forget(self, conversation: str) -> Future[None]:
+        """Empty what the cache holds of a conversation, once what was asked before is on its way."""
+
+        def forget() -> None:
+            self.prompts.forget(conversation)
+            self.engine.forget(conversation)
+
+        return self._preparing.submit(forget)
+
     def stats(self) -> EngineStats:
         """What the engine is doing now."""
         now = self.engine.counters()
@@ -149,6 +158,7 @@ class Pipeline:
             thought_budget=binding.thought_budget(config),
             shown_specials=binding.shown_specials if chats else frozenset(),
             priority=request.priority,
+            conversation=request.conversation or "",
         )
 
     # ---- delivering ------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from backend.chat_engine import Request
+from backend.engine.request import belongs
 from backend.tokenizer import Tokenizer
 from backend.types import ContextOverflowError, GenerationConfig, Message
 
@@ -42,13 +43,23 @@ class PromptBuilder:
         self.max_seq = max_seq
         self._kept: dict[str, tuple[str, tuple[int, ...]]] = {}
         """Text and tokens of conversations, the last used one last. One thread writes."""
+        self._forgotten: set[str] = set()
+        """Conversations whose last reply may still end."""
 
     def keep(self, conversation: str, text: str, tokens: tuple[int, ...]) -> None:
         """Remember the tokens of a conversation up to now, for its next prompt."""
         self._kept.pop(conversation, None)
+        if any(belongs(conversation, name) for name in self._forgotten):
+            return
         self._kept[conversation] = (text, tokens)
         while len(self._kept) > MOST_KEPT:
             del self._kept[next(iter(self._kept))]
+
+    def forget(self, conversation: str) -> None:
+        """Remember nothing of a conversation until its next prompt."""
+        self._forgotten.add(conversation)
+        for name in [name for name in self._kept if belongs(name, conversation)]:
+            del self._kept[name]
 
     def build(self, request: Request, config: GenerationConfig) -> Prompt:
         """The prompt of a request under resolved settings.
@@ -111,6 +122,7 @@ class PromptBuilder:
         )
 
     def _render(self, request: Request, messages: list[Message], config: GenerationConfig) -> Prompt:
+        self._forgotten.discard(request.conversation or "")
         parts = self.parts(request, messages, config)
         text = "".join(parts)
         is_plain = len(parts) == 1

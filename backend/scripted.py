@@ -60,6 +60,8 @@ class ScriptedEngine:
     requests: list[Request] = field(default_factory=list[Request])
     """Every request that was submitted, in order."""
     warmed: list[Sequence[Message]] = field(default_factory=list[Sequence[Message]])
+    forgotten: list[str] = field(default_factory=list[str])
+    """Every conversation that was to be forgotten, in order."""
     residency: dict[str, Any] = field(default_factory=lambda: {"devices": [], "pipeline": {}, "notes": []})
     closed: bool = False
     _cancelled: dict[str, asyncio.Event] = field(default_factory=dict[str, asyncio.Event])
@@ -139,6 +141,9 @@ class ScriptedEngine:
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), conversation: str | None = None
     ) -> None:
         self.warmed.append(messages)
+
+    async def forget(self, conversation: str) -> None:
+        self.forgotten.append(conversation)
 
     async def save_state(self, key: str) -> None:
         self._states.add(key)

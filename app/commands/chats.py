@@ -93,6 +93,42 @@ async def _search(face: Face, rest: str) -> None:
         await face.open_session(chosen)
 
 
+async def _delete(face: Face, rest: str) -> None:
+    if face.session_id is None:
+        face.say("There is nothing to delete: this chat is empty.")
+        return
+    await face.delete_session(face.session_id)
+
+
+async def _undelete(face: Face, rest: str) -> None:
+    gone = await face.manager.deleted()
+    if not gone:
+        face.say("No chat was deleted in the last 30 days.")
+        return
+    choices = [Choice(one.id, one.title or "(no title)", date(one.updated_at)) for one in gone]
+    chosen = gone[0].id if len(gone) == 1 else await choose(face, "Which chat comes back?", choices)
+    if chosen is not None:
+        await face.manager.undelete(chosen)
+        await face.open_session(chosen)
+
+
+async def _pin(face: Face, rest: str) -> None:
+    session_id = await face.session()
+    pinned = (await face.manager.get(session_id, include_items=False)).pinned
+    await face.manager.pin(session_id, not pinned)
+    face.say("This chat is no longer pinned." if pinned else "This chat stays at the top of the list.")
+
+
+async def _archive(face: Face, rest: str) -> None:
+    if face.session_id is None:
+        face.say("There is nothing to put away: this chat is empty.")
+        return
+    session_id = face.session_id
+    await face.manager.archive(session_id)
+    await face.new_session()
+    face.say("The chat is put away; `fireside sessions list --all` shows it.")
+
+
 async def _export(face: Face, rest: str) -> None:
     if face.session_id is None:
         face.say("There is nothing to write out yet: this chat is empty.")
@@ -140,6 +176,10 @@ COMMANDS = (
     ),
     Command("fork", "/fork [TITLE]", "go on in a copy of this chat", _fork),
     Command("rename", "/rename TITLE", "give this chat a title", _rename, ("title",)),
+    Command("pin", "/pin", "keep this chat at the top of the list, or no longer", _pin),
+    Command("archive", "/archive", "put this chat away", _archive),
+    Command("delete", "/delete", "delete this chat; it can be taken back for 30 days", _delete, ("rm",)),
+    Command("undelete", "/undelete", "take a deleted chat back", _undelete),
     Command("search", "/search WORDS", "find messages in all chats", _search, ("find",), "ctrl+f"),
     Command(
         "export",

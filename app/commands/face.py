@@ -69,6 +69,10 @@ class Face(Protocol):
         """Leave this chat for a new one."""
         ...
 
+    async def delete_session(self, session_id: str) -> None:
+        """Delete a chat, leave it where it is the open one, and tell how it comes back."""
+        ...
+
     async def send(self, text: str) -> None:
         """Post a message with what is attached; a running turn has it wait in the queue."""
         ...

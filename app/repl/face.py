@@ -116,6 +116,12 @@ class ReplFace:
     async def open_session(self, session_id: str) -> None:
         await self.chat.open_session(session_id)
 
+    async def delete_session(self, session_id: str) -> None:
+        private = self.is_private
+        await self.manager.delete(session_id)
+        await self.new_session(private=private)
+        self.say("The private chat is gone." if private else "The chat is deleted; /undelete takes it back.")
+
     async def new_session(self, *, private: bool = False) -> None:
         await self.chat.new_session(private=private)
 

@@ -274,7 +274,8 @@ class Context:
             text = cut_middle(text, max(200, int(len(text) * 0.6)))
         else:
             return ""
-        request = Request(messages=messages, config=config)
+        # A name of its own: its prompt is no beginning of the chat's next one.
+        request = Request(messages=messages, config=config, conversation=f"{self._live.id}/summary")
         self._turn.request_id = request.id
         said: list[str] = []
         try:

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from app.sessions.children import is_busy, summary
-from app.sessions.errors import InvalidInputError
+from app.sessions.errors import InvalidInputError, wrapped
 from app.sessions.events import SessionEvent, SessionTitleEvent
 from app.sessions.records import Json, new_id, now
 from app.sessions.rows import Change, SessionRecord
 from app.sessions.snapshot import SessionSummary, summary_of
 from app.sessions.store import Order
 from app.sessions.workplace import Workplace
+from backend.types import BackendError
 
 if TYPE_CHECKING:
     from app.sessions.importing import ImportedSession
@@ -97,6 +98,16 @@ class LibraryOperations(Workplace):
         await live.close()
         await self.store.apply(session_id, Change(fields={"deleted_at": now(), "status": "idle"}))
         self.forget(session_id)
+        if self.store.private:
+            await self._forget_cells(session_id)
+
+    async def _forget_cells(self, session_id: str) -> None:
+        """Nothing of a private chat stays in the engine's cache when it closes."""
+        if self.desk.card is not None:
+            try:
+                await self.desk.engine.forget(session_id)
+            except BackendError as err:
+                raise wrapped(err) from err
 
     async def undelete(self, session_id: str) -> None:
         """Take a deleted session back; 404 once it is gone for good."""

@@ -46,6 +46,9 @@ class TuiFace:
     async def new_session(self, *, private: bool = False) -> None:
         await self._app.new_chat(private=private)
 
+    async def delete_session(self, session_id: str) -> None:
+        await self._app.delete_chat(session_id)
+
     async def send(self, text: str) -> None:
         await self._app.post(text)
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from app.exits import Failure
     from app.graphics import Way
     from app.sessions.manager import SessionManager
+    from app.sessions.snapshot import SessionSummary
     from app.tui.chat import Chat
     from app.tui.transcript.gallery import Content
     from app.tui.transcript.picture_entry import PictureRow
@@ -68,6 +69,7 @@ class Program(Stage):
         self._make = make
         self._manager: SessionManager | None = None
         self._private: SessionManager | None = None
+        self._making_private = asyncio.Lock()
         self._opened = asyncio.Event()
         self._begun = asyncio.Event()
         self._closing = False
@@ -234,7 +236,8 @@ class Program(Stage):
     async def _open(self, session_id: str, *, carry: bool = False) -> Chat:
         chat = self.chats.get(session_id)
         if chat is None:
-            chat = self._new(self.manager, session_id=session_id)
+            manager, private = await self.holder(session_id)
+            chat = self._new(manager, session_id=session_id, private=private)
             await chat.open()
             # Somebody else may have opened it meanwhile.
             if (other := self.chats.get(session_id)) is not None:
@@ -243,6 +246,20 @@ class Program(Stage):
             self.chats[session_id] = chat
         await self._show(chat, carry=carry)
         return chat
+
+    async def holder(self, session_id: str) -> tuple[SessionManager, bool]:
+        """The manager of a chat, and whether it is the one of private chats."""
+        from app.sessions.errors import FiresideError
+
+        if self._private is not None:
+            with contextlib.suppress(FiresideError):
+                await self._private.get(session_id, include_items=False)
+                return self._private, True
+        return self.manager, False
+
+    async def private_chats(self) -> Sequence[SessionSummary]:
+        """The private chats that are open, newest first."""
+        return [] if self._private is None else await self._private.list(MOST_OPEN)
 
     def _new(
         self, manager: SessionManager | None, *, session_id: str | None = None, private: bool = False
@@ -286,13 +303,14 @@ class Program(Stage):
             await self._show(self._new(self.manager))
 
     async def _private_manager(self) -> SessionManager:
-        if self._private is None:
-            from app.tui.start import make_private_manager
+        async with self._making_private:  # Asked for twice at once, it is made once.
+            if self._private is None:
+                from app.tui.start import make_private_manager
 
-            made: SessionManager = await in_thread(make_private_manager, self.start, self.manager)
-            await made.start()
-            self._private = made
-        return self._private
+                made: SessionManager = await in_thread(make_private_manager, self.start, self.manager)
+                await made.start()
+                self._private = made
+            return self._private
 
     async def _show(self, chat: Chat, *, carry: bool = False) -> None:
         """Show a chat. With `carry` what is being written goes along, behind the draft of that chat."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from textual import work
@@ -136,7 +137,10 @@ class Rooms(Reading):
             return
         listed = await self._manager.list(MOST_LISTED)
         states = self.live_states()
-        self.pane.show([chat_line(one, states.get(one.id)) for one in listed], self.chat.id)
+        lines = [chat_line(one, states.get(one.id)) for one in await self.private_chats()]
+        lines = [replace(line, word="private") if line.state == "idle" else line for line in lines]
+        lines += [chat_line(one, states.get(one.id)) for one in listed]
+        self.pane.show(lines, self.chat.id)
 
     def tick_side(self) -> None:
         """The numbers of running chats went on."""
@@ -156,8 +160,13 @@ class Rooms(Reading):
         self.refresh_side()
 
     async def _fulfil(self, session_id: str, wish: Wish) -> None:
-        manager = self.manager
+        manager, private = await self.holder(session_id)
         match wish:
+            case "archive" | "delete" if private:
+                self.stop_reading_ahead()
+                await manager.delete(session_id)
+                await self.close_chat(session_id)
+                self.say("the private chat is closed; nothing of it is left")
             case "open":
                 await self.open_chat(session_id)
                 self.leave_side()
@@ -180,6 +189,11 @@ class Rooms(Reading):
                 await self.close_chat(session_id)
                 self.deleted = session_id
                 self.seam.say(News("deleted", hints=(UNDOES,)))
+
+    async def delete_chat(self, session_id: str) -> None:
+        """Delete a chat; the seam offers to take it back. FiresideError."""
+        await self._fulfil(session_id, "delete")
+        self.refresh_side()
 
     @work(exit_on_error=False, group="side wish")
     async def undelete(self, session_id: str) -> None:

@@ -60,7 +60,7 @@ class Engine:
         self._max_queued = max_queued
         self._condition = threading.Condition()
         self._inbox: deque[EngineRequest] = deque()
-        self._forgetting = False
+        self._forgetting: list[str | None] = []
         self._opening = False
         self._cancelled: set[str] = set()
         self._warming: set[str] = set()
@@ -128,10 +128,10 @@ class Engine:
             self._wanted_slots = max(self._wanted_slots, slots)
             self._condition.notify()
 
-    def forget(self) -> None:
-        """Empty the cache of every idle slot."""
+    def forget(self, conversation: str | None = None) -> None:
+        """Empty the cache of every idle slot; or of what a conversation and `NAME/...` left or will leave."""
         with self._condition:
-            self._forgetting = True
+            self._forgetting.append(conversation)
             self._condition.notify()
 
     def counters(self) -> EngineCounters:
@@ -202,13 +202,13 @@ class Engine:
                 self._ready()
         for request in arrived:
             self._take(request)
+        forgetting, self._forgetting = self._forgetting, []
         if not (scheduler := self._scheduler):
             return
         if cancelled:
             scheduler.cancel(cancelled)
-        if self._forgetting:
-            self._forgetting = False
-            scheduler.forget()
+        for conversation in forgetting:
+            scheduler.forget(conversation)
         if self._widens and not scheduler.running:
             scheduler = self._widen(scheduler)
         if scheduler and scheduler.busy:

@@ -28,6 +28,8 @@ class Slot:
     tokens: list[int] = field(default_factory=list[int])
     adapter_key: str = ""
     last_used: float = 0.0
+    conversation: str = ""
+    """The chat whose prompt it was filled for last."""
 
     def shared(self, tokens: list[int], adapter_key: str) -> int:
         """How many of `tokens`, from the first on, this slot already holds."""
@@ -90,4 +92,4 @@ class PrefixCache:
         """Empty a slot."""
         self.memory.wipe(slot.id)
         slot.tokens.clear()
-        slot.adapter_key = ""
+        slot.adapter_key = slot.conversation = ""

@@ -21,6 +21,11 @@ def next_request_id() -> str:
     return f"r{next(_ids)}"
 
 
+def belongs(name: str, conversation: str) -> bool:
+    """Whether a conversation is this one, or runs beside it as `NAME/...`."""
+    return name == conversation or name.startswith(f"{conversation}/")
+
+
 @dataclass(eq=False)
 class EngineRequest:
     """One request in token ids, with fully resolved settings."""
@@ -50,6 +55,8 @@ class EngineRequest:
     """Control tokens that appear in the text (a format's markers); None shows all of them."""
     priority: Priority = "user"
     adapter_key: str = ""
+    conversation: str = ""
+    """The chat it is a turn of, for `forget`."""
     submitted: float = field(default_factory=time.perf_counter)
     """`time.perf_counter()` when the caller asked."""
 

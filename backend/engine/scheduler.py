@@ -16,7 +16,7 @@ from backend.engine.gbnf import GrammarError
 from backend.engine.pacing import Pacer
 from backend.engine.params import EngineParams
 from backend.engine.prefix_cache import PrefixCache, Slot
-from backend.engine.request import Delta, EngineRequest, Output, Progress
+from backend.engine.request import Delta, EngineRequest, Output, Progress, belongs
 from backend.engine.sequence import Sequence
 from backend.native import Batch, Context, Model, log
 from backend.types import ContextOverflowError, EngineError, Finish
@@ -58,6 +58,8 @@ class Scheduler:
         self._outputs: Outputs = []
         self._waiting: deque[Sequence] = deque()
         self._background: deque[Sequence] = deque()
+        self._leaving: set[str] = set()
+        """Conversations to be forgotten of which something still runs."""
 
     # ---- what others may ask ---------------------------------------------------------------
 
@@ -125,10 +127,26 @@ class Scheduler:
         for sequence in [s for s in self.running if s.request.id in request_ids]:
             self._end(sequence, "cancelled")
 
-    def forget(self) -> None:
-        """Empty every idle slot."""
+    def forget(self, conversation: str | None = None) -> None:
+        """Empty every idle slot; or those of a conversation, the others once it has left them."""
         for slot in self._idle():
-            self._cache.forget(slot)
+            if conversation is None or belongs(slot.conversation, conversation):
+                self._cache.forget(slot)
+        if conversation is not None and self._is_here(conversation):
+            self._leaving.add(conversation)
+
+    def _is_here(self, conversation: str) -> bool:
+        there = (*self.running, *self._waiting, *self._background)
+        return any(belongs(sequence.request.conversation, conversation) for sequence in there)
+
+    def _leave(self) -> None:
+        """Empty what is idle now of conversations that are to be forgotten."""
+        for conversation in list(self._leaving):
+            for slot in self._idle():
+                if belongs(slot.conversation, conversation):
+                    self._cache.forget(slot)
+            if not self._is_here(conversation):
+                self._leaving.discard(conversation)
 
     # ---- one step --------------------------------------------------------------------------
 
@@ -293,6 +311,7 @@ class Scheduler:
         # it, because a row evaluated alone can round differently.
         wanted = sequence.tokens[:-2] if sequence.writes else sequence.tokens
         slot, kept = self._admission.place(wanted, sequence.request.adapter_key, self._idle(), busy)
+        slot.conversation = sequence.request.conversation
         sequence.admitted(slot, kept)
         self.running.append(sequence)
 
@@ -373,6 +392,7 @@ class Scheduler:
         if sequence.slot:
             sequence.slot.last_used = time.monotonic()
             sequence.slot = None
+        self._leave()
 
     def _recover(self, code: int, sequences: list[Sequence]) -> None:
         """A decode did not finish: every slot goes back to where the step found it.

@@ -118,7 +118,7 @@ def word_of(chat: ChatLine, now: float) -> Span:
         case "failed":
             return Span("failed", "error")
         case "idle":
-            return Span(age(chat.updated_at, now), "muted")
+            return Span(chat.word or age(chat.updated_at, now), "muted")
 
 
 def chat_row(chat: ChatLine, width: int, now: float, glyphs: Glyphs, step: int = 0) -> Row:

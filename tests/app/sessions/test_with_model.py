@@ -85,3 +85,44 @@ async def test_a_killed_engine_process_costs_one_reply(tiny_llama: Path, tmp_pat
         await manager.configure(chat.session_id, config={**config, "max_new_tokens": 5})
         result = await chat.query("are you there?")
         assert result.usage and result.usage["output_tokens"] == 5
+
+
+async def test_a_private_chat_leaves_no_cell_when_it_closes(tiny_llama: Path) -> None:
+    """An open chat on the same engine keeps its own."""
+    secret = "the cat sat on the mat and nobody is to know it"
+    engine = InProcessEngine()
+
+    def cells() -> list[str]:
+        assert engine._model is not None
+        scheduler = engine._model.pipeline.engine._scheduler
+        assert scheduler is not None
+        return [engine._model.tokenizer.decode(slot.tokens) for slot in scheduler.slots]
+
+    async with SessionManager(model=str(tiny_llama), engine=engine, store=Store(None)) as private:
+        chat = await private.sessions_chat()
+        config = {"max_new_tokens": 12, "temperature": 0.0, "ignore_eos": True}
+        await private.configure(chat.session_id, config=config, overflow="error")
+        await chat.query(secret)
+        await private.warm(chat.session_id, f"{secret} and more")
+        assert any(secret in held for held in cells())
+        await private.delete(chat.session_id)
+        # The engine's thread empties them before it takes anything new.
+        other = await private.sessions_chat()
+        await private.configure(other.session_id, config=config, overflow="error")
+        await other.query("hello there")
+        assert any("hello there" in held for held in cells())
+        assert not any(secret[:12] in held for held in cells())
+
+
+async def test_a_child_forgets_too(tiny_llama: Path) -> None:
+    engine = EngineHost()
+    async with SessionManager(model=str(tiny_llama), engine=engine, store=Store(None)) as private:
+        chat = await private.sessions_chat()
+        config = {"max_new_tokens": 12, "temperature": 0.0, "ignore_eos": True}
+        await private.configure(chat.session_id, config=config, overflow="error")
+        await chat.query("the cat sat on the mat")
+        assert (await engine.stats()).cached_tokens > 0
+        await private.delete(chat.session_id)
+        async with asyncio.timeout(60):
+            while (await engine.stats()).cached_tokens:
+                await asyncio.sleep(0)

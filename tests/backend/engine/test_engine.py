@@ -331,6 +331,13 @@ class TestForget:
             live.engine.forget()
             assert live.run(words(100)).ended.reused_tokens == 0
 
+    def test_before_the_first_request_there_is_nothing_to_empty(self, tiny_llama: Path) -> None:
+        with Live(tiny_llama) as live:
+            live.engine.forget()
+            live.engine.forget("a")
+            assert live.run(words(100)).ended.reused_tokens == 0
+            assert live.run(words(100)).ended.reused_tokens > 0
+
 
 class TestClose:
     def test_everything_ends_as_cancelled(self, tiny_llama: Path, gate: Gate) -> None:

@@ -430,6 +430,50 @@ async def test_residency_and_stats_tell_what_is_there(engine: InProcessEngine) -
     assert stats.cached_tokens > 12
 
 
+SECRET = "the cat sat on the mat and nobody is to know where it went after that"
+
+
+def cells(engine: InProcessEngine) -> list[str]:
+    """What each slot holds, as text."""
+    model = engine._model
+    assert model is not None
+    scheduler = model.pipeline.engine._scheduler
+    return [] if scheduler is None else [model.tokenizer.decode(slot.tokens) for slot in scheduler.slots]
+
+
+async def test_no_slot_holds_a_conversation_that_is_forgotten(tiny_llama: Path) -> None:
+    engine = InProcessEngine()
+    await engine.load(LoadSpec(str(tiny_llama), {"threads": 1, "slots": 3}))
+    for name, text in (
+        ("open", "hello there"),
+        ("private", SECRET),
+        ("private/summary", f"in short: {SECRET}"),
+    ):
+        await answer(engine, Request(messages=user(text), config=GREEDY, conversation=name))
+    assert any(SECRET in held for held in cells(engine))
+    await engine.forget("private")
+    await answer(engine, Request(messages=user("hello there"), config=GREEDY, conversation="open"))
+    assert not any(SECRET[:20] in held for held in cells(engine))
+    assert any("hello" in held for held in cells(engine))
+    assert list(engine._model.pipeline.prompts._kept) == ["open"]
+    await engine.unload()
+    await engine.forget("private")
+
+
+async def test_what_still_runs_is_forgotten_when_it_ends(tiny_llama: Path) -> None:
+    engine = InProcessEngine()
+    await engine.load(LoadSpec(str(tiny_llama), {"threads": 1, "slots": 2}))
+    request = Request(messages=user(SECRET), config=ENDLESS, conversation="private", n=2)
+    steps = engine.submit(request)
+    await anext(steps)
+    await engine.forget("private")
+    await steps.aclose()
+    await answer(engine, Request(messages=user("hello"), config=GREEDY))
+    assert not any(SECRET[:20] in held for held in cells(engine))
+    assert engine._model.pipeline.engine._scheduler._leaving == set()
+    await engine.unload()
+
+
 async def test_the_state_of_a_process_is_its_cache(engine: InProcessEngine) -> None:
     await engine.save_state("chat")
     assert await engine.restore_state("chat") is False

@@ -1,0 +1,73 @@
+"""Private chats: found again while they are open, and gone from the engine when they close."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from app.sessions.manager import SessionManager
+from tests.tui.program import running
+
+pytestmark = pytest.mark.timeout(60)  # each starts the whole program
+
+
+async def test_a_private_chat_is_found_again_and_closed_for_good() -> None:
+    async with running([["psst"], ["aloud"]], size=(140, 40)) as run:
+        await run.send("/private")
+        await run.until(lambda: run.app.chat.private)
+        await run.ask("a secret")
+        private = run.app.chat.id
+        await run.pilot.press("ctrl+n")
+        await run.until(lambda: not run.app.chat.private)
+        await run.ask("aloud")
+        await run.until(lambda: any("a secret" in row and "private" in row for row in run.screen()))
+        assert [chat.title for chat in await run.app.manager.list()] == ["aloud"]
+        await run.app.open_chat(private)
+        assert run.app.chat.private and run.texts("answer") == ["psst"]
+        run.app.action_next()
+        await run.until(lambda: run.app.pane.has_focus)
+        await run.pilot.press("d")
+        await run.until(lambda: "nothing of it is left" in run.seam)
+        assert run.engine.forgotten == [private]
+        await run.until(lambda: not any("a secret" in row for row in run.screen()))
+        assert run.app.chat.id != private
+
+
+async def test_asked_for_twice_at_once_there_is_one_manager() -> None:
+    async with running() as run:
+        first, second = await asyncio.gather(run.app._private_manager(), run.app._private_manager())
+        assert first is second
+        assert isinstance(first, SessionManager) and first is not run.app.manager
+
+
+async def test_a_copy_of_a_private_chat_is_private() -> None:
+    async with running([["psst"]]) as run:
+        await run.send("/private")
+        await run.until(lambda: run.app.chat.private)
+        await run.ask("a secret")
+        first = run.app.chat.id
+        await run.send("/fork")
+        await run.until(lambda: run.app.chat.id != first)
+        assert run.app.chat.private
+        assert await run.app.manager.list() == []
+
+
+async def test_a_chat_is_pinned_deleted_and_taken_back_by_commands() -> None:
+    async with running([["one"]], size=(140, 40)) as run:
+        await run.ask("a question")
+        chat = run.app.chat.id
+        await run.send("/pin")
+        await run.until(lambda: "stays at the top" in run.seam)
+        await run.send("/delete")
+        await run.until(lambda: run.app.chat.id is None)
+        await run.until(lambda: "takes it back" in run.seam)
+        await run.send("/undelete")
+        await run.until(lambda: run.app.chat.id == chat)
+        await run.send("/archive")
+        await run.until(lambda: "put away" in run.seam)
+        assert run.app.chat.id is None and await run.app.manager.list() == []
+        await run.pilot.press("ctrl+p")
+        await run.until(lambda: len(run.app.screen_stack) == 2)
+        await run.type("delete")
+        await run.until(lambda: "delete this chat" in "\n".join(run.screen()))
