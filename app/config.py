@@ -93,6 +93,8 @@ _CHAT: dict[str, Kind] = {
     "color": "color",
     "ascii": "bool",
     "pictures": "pictures",
+    "bell": "bell",
+    "vi_keys": "bool",
     "type_ahead": "bool",
 }
 

@@ -32,6 +32,7 @@ Kind = Literal[
     "approval",
     "color",
     "pictures",
+    "bell",
 ]
 
 MOST_SECONDS = 1e8
@@ -47,6 +48,7 @@ CHOICES: dict[Kind, tuple[str, ...]] = {
     "approval": ("ask", "read", "all", "none", "plan"),
     "color": ("auto", "always", "never", "16", "256", "truecolor"),
     "pictures": ("auto", "kitty", "blocks", "off"),
+    "bell": ("unfocused", "always", "off"),
 }
 """The kinds of few values. The backend has the same ones, and would take too long to import for them."""
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")

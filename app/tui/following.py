@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from itertools import islice
@@ -70,6 +71,7 @@ class Following:
         self._stopped: Reply | None = None
         """The reply that was told to stop last."""
         self._is_torn = False
+        self._begun_at = 0.0
         self._follow: asyncio.Task[None] | None = None
         self._making = asyncio.Lock()
         self._variants: dict[str, tuple[str, ...]] = {}
@@ -111,6 +113,11 @@ class Following:
     def reply(self) -> Reply | None:
         """What is being written."""
         return self._reply
+
+    @property
+    def took_s(self) -> float:
+        """How long the last reply is being made, or was when it ends."""
+        return time.monotonic() - self._begun_at
 
     @property
     def empty(self) -> bool:
@@ -318,6 +325,7 @@ class Following:
     def _begin(self, response_id: str | None) -> Reply:
         if self._reply is None or self._reply.ended:
             self._reply = Reply(self.page, self.story)
+            self._begun_at = time.monotonic()
             self.facts.stopped = self.facts.failed = False
         reply = self._reply
         if response_id is not None and reply.response_id is None:

@@ -15,6 +15,7 @@ from textual import work
 from app.config import Settings
 from app.glyphs import Glyphs
 from app.theming import Palette
+from app.tui.bell import rings
 from app.tui.grid import Grid
 from app.tui.keys import word
 from app.tui.model_state import UNKNOWN, ModelState, short_name
@@ -359,9 +360,13 @@ class Program(Stage):
             return
         if what == "made" and chat.id is not None:
             self.chats[chat.id] = chat
-        if what in ("ended", "asked", "failed") and (chat is not self._chat or not self.app_focus):
-            chat.facts.unread = chat is not self._chat and what == "ended"
-            self.ring()
+        match what:
+            case "ended" | "asked" | "failed":
+                chat.facts.unread = chat is not self._chat and what == "ended"
+                if rings(self.settings.get("bell", "unfocused"), what, chat.took_s, self.attention):
+                    self.bell()
+            case _:
+                pass
         if what in ("ended", "opened"):
             self.model.read(self.manager)
         self.chat_told(chat, what)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Generator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
@@ -20,6 +21,7 @@ from app.guard import interrupts_left_to_programs
 from app.terminal import sanitize, title_sequence
 from app.textual_theme import install
 from app.theming import Palette
+from app.tui.bell import Attention
 from app.tui.driver import ScreenDriver
 from app.tui.frame import composer_rows, is_tall, side_by_default, side_overlays, side_width
 from app.tui.grid import Grid, grid_of
@@ -101,6 +103,8 @@ class Stage(App[int]):
         """Whether the person opened or closed the side pane; None: the width decides."""
         self._motion = motion
         self._title = ""
+        self._tells_focus = False
+        self._key_at = time.monotonic()
         self._early: list[events.Event] | None = []
         install(self, palette)
 
@@ -170,6 +174,8 @@ class Stage(App[int]):
 
     async def on_event(self, event: events.Event) -> None:
         """Keys that come before anything takes them wait for `take_keys`."""
+        if isinstance(event, (events.Key, events.Paste)):
+            self._key_at = time.monotonic()
         if self._early is not None and isinstance(event, (events.Key, events.Paste)):
             self._early.append(event)
         else:
@@ -267,10 +273,19 @@ class Stage(App[int]):
             self._title = title
             self._driver.write(title_sequence(title))
 
-    def ring(self) -> None:
-        """Call the person, who may be elsewhere."""
-        if not self.app_focus:
-            self.bell()
+    def on_app_focus(self) -> None:
+        """The terminal tells where the focus is."""
+        self._tells_focus = True
+
+    def on_app_blur(self) -> None:
+        """The terminal tells where the focus is."""
+        self._tells_focus = True
+
+    @property
+    def attention(self) -> Attention:
+        """Where the person may be. In an editor the screen here is not seen."""
+        focused = self.app_focus and not self.is_lent if self._tells_focus or self.is_lent else None
+        return Attention(focused, time.monotonic() - self._key_at)
 
     def redraw_with(self, palette: Palette) -> None:
         """Draw with another palette from now on."""

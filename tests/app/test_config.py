@@ -17,6 +17,7 @@ from app.graphics import Way
 from app.kinds import CHOICES
 from app.sessions.toolbox import Mode
 from app.terminal import COLOR_CHOICES
+from app.tui.bell import When
 from backend.handle import LoadOptions
 from backend.plan import KV_BYTES
 from backend.types import EFFORT_LEVELS, ComputeDtype, GenerationConfig, KvCacheMode
@@ -173,6 +174,7 @@ def test_the_choices_are_those_of_the_backend() -> None:
         "approval": get_args(Mode),
         "color": COLOR_CHOICES,
         "pictures": ("auto", *get_args(Way)),
+        "bell": get_args(When),
     } == CHOICES
 
 
