@@ -118,14 +118,15 @@ def main() -> int:
     # A short run makes little garbage: looking for it, and at the end once more, takes 30 ms of it.
     gc.set_threshold(50_000)
     try:
-        if not sys.argv[1:]:
+        arguments = sys.argv[1:]
+        if not arguments or arguments[0] in ("-c", "--continue", "--resume"):
             from app.faces import main as chat
 
-            if (code := chat()) is not None:
+            if (code := chat(arguments)) is not None:
                 return code
         from app.cli import main as run
 
-        return run(sys.argv[1:])
+        return run(arguments)
     except KeyboardInterrupt:
         return 130
     finally:

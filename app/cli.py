@@ -20,7 +20,7 @@ from app.cli_models import models
 from app.completions import complete_topics
 from app.config import Settings
 from app.exits import ExitCode, Failure, explain, usage
-from app.faces import begin, check_chat, chosen_settings, is_plain, start_repl, start_tui
+from app.faces import FACES, begin, check_chat, chosen_settings, is_plain, start_repl, start_tui
 from app.flags import CHAT, SESSION, Flag, Given, command
 from app.terminal import is_terminal, notify
 
@@ -47,7 +47,6 @@ ONE_SHOT: tuple[Flag, ...] = (
     Flag(("--dry-run",), bool, "Print the exact prompt and its token count, and stop."),
     Flag(("--version",), bool, "Print the version and exit."),
 )
-FACES = ("repl", "tui")
 LATER = {
     "--server": (
         "--server needs a Fireside that serves, and this version cannot serve.",

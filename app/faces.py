@@ -1,12 +1,14 @@
 """The two faces for a person at a terminal: when each begins, and with what.
 
-Without typer, which `fireside` alone does not need: its screen is there a tenth sooner.
+Without typer, which `fireside` alone and with a chat to go on with does not need: its screen is there
+a tenth sooner.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,17 +21,20 @@ from app.terminal import can_fill_screen, is_terminal, notify, prepare
 if TYPE_CHECKING:
     from app.tui.start import Start
 
+FACES = ("repl", "tui")
+"""The commands that begin them."""
 SWITCH_INTERVAL_S = 0.001
 """How long a busy Python thread keeps the engine's from its next step; the default is 5 ms."""
 
 
-def main() -> int | None:
-    """Run what `fireside` without any argument begins at a terminal; None where there is none."""
-    if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
+def main(arguments: Sequence[str]) -> int | None:
+    """Run what `fireside` with plain arguments begins at a terminal; None where either is otherwise."""
+    given = plainly_given(arguments)
+    if given is None or not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
         return None
     begin()
     try:
-        return start_repl({}) if is_plain({}) else start_tui({})
+        return start_repl(given) if is_plain(given) else start_tui(given)
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
@@ -39,6 +44,19 @@ def main() -> int | None:
         failure = explain(err)
         notify(str(failure))
         return failure.exit_code
+
+
+def plainly_given(arguments: Sequence[str]) -> Given | None:
+    """The flags in the arguments that people begin with mostly; None where it takes a parser to tell."""
+    match arguments:
+        case []:
+            return {}
+        case ["-c" | "--continue"]:
+            return {"continue_": True}
+        case ["--resume", name] if name and not name.startswith("-") and name not in FACES:
+            return {"resume": name}
+        case _:
+            return None
 
 
 def begin() -> None:

@@ -49,6 +49,12 @@ _PATH = """
 """
 
 
+def newest_items(connection: sqlite3.Connection, leaf_id: str | None, limit: int) -> list[Item]:
+    """At most `limit` items from `leaf_id` towards the root."""
+    sql = f"{_PATH} SELECT i.data FROM path p JOIN items i ON i.seq = p.seq LIMIT ?2"
+    return [item_of(data) for (data,) in connection.execute(sql, (leaf_id, limit))]
+
+
 class Store:
     """The chats of one person. `path` is a file or a folder; None keeps everything in memory."""
 
@@ -284,12 +290,9 @@ class Store:
                 # Walking on from the cursor costs a page, not the whole chat.
                 row = connection.execute("SELECT parent_id FROM items WHERE id = ?", (after,)).fetchone()
                 start, cursor = (row[0] if row else None), None
-            rows: Any
             if order == "desc" and limit is not None:
-                newest = f"{_PATH} SELECT i.data FROM path p JOIN items i ON i.seq = p.seq LIMIT ?2"
-                rows = connection.execute(newest, (start, limit))
-            else:
-                rows = connection.execute(sql, (start, cursor, -1 if limit is None else limit))
+                return newest_items(connection, start, limit)
+            rows = connection.execute(sql, (start, cursor, -1 if limit is None else limit))
             return [item_of(data) for (data,) in rows]
 
         return await self.database.read(work)

@@ -21,7 +21,7 @@ from app.tui.keys import word
 from app.tui.model_state import UNKNOWN, ModelState, short_name
 from app.tui.sending import Block, blocks_of, file_block, mentions, picture_names, require_sight
 from app.tui.stage import Stage, one_line
-from app.tui.start import Start, configure, in_thread, make_manager
+from app.tui.start import Start, configure, in_thread, make_manager, newest_of
 from app.tui.widgets.history import History
 from app.tui.widgets.status import Facts
 
@@ -135,6 +135,8 @@ class Program(Stage):
             gc.enable()
         self.set_interval(TICK_S, self._tick)
         try:
+            if self._make is make_manager:
+                await self._glance()
             manager = await in_thread(self._make, self.start)
             self._manager = manager
             await manager.start()
@@ -155,6 +157,18 @@ class Program(Stage):
             return
         self.started()
         await in_thread(_load_markdown)
+
+    async def _glance(self) -> None:
+        """Show the end of the chat to go on with, and wait until it is painted: all else takes longer."""
+        items = await in_thread(newest_of, self.start)
+        if not items:
+            return
+        from app.tui.story import Story
+
+        self.transcript.replace_all(Story(self.answerer).tell(items))
+        painted = asyncio.Event()
+        self.call_after_refresh(painted.set)
+        await painted.wait()
 
     def started(self) -> None:
         """The manager is there, and the first chat."""
@@ -580,6 +594,7 @@ class Program(Stage):
         from app.tui.transcript.gallery import Content
         from app.tui.transcript.pictures import MOST_BYTES
 
+        await self.ready()
         chat = self._chat
         file = await chat.manager.files.get(str(chat.id), row.file_id)
         data = None

@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Any
 from app.config import Settings
 
 if TYPE_CHECKING:
+    from app.sessions.items import Item
     from app.sessions.manager import SessionManager
 
 SLOTS = 4
 """Replies that can be written at the same time."""
+GLANCE_ITEMS = 40
+"""What is shown of a long chat until all of it is open: more than fits on a screen."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,21 @@ def make_manager(start: Start) -> SessionManager:
         approve=start.approve,  # pyright: ignore[reportArgumentType] # checked by the manager
         workspace=folder,
     )
+
+
+def newest_of(start: Start) -> Sequence[Item]:
+    """The newest items of the chat to go on with, while there is no manager. Not for the event loop.
+
+    Nothing where none is chosen; where it cannot be read, the manager will tell why.
+    """
+    name = start.fork or start.resume
+    if start.make is not None or start.private or not (name or start.last):
+        return ()
+    from app import paths
+    from app.sessions import glance
+    from app.sessions.store import STORE_FILE
+
+    return glance.newest_of(paths.data_dir() / STORE_FILE, name or None, GLANCE_ITEMS)
 
 
 def make_private_manager(start: Start, beside: SessionManager) -> SessionManager:

@@ -1,0 +1,46 @@
+"""The newest items of a stored chat without a manager, which takes longer to import than they take to read.
+
+It only reads. What it cannot read it leaves to the manager, which tells why.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from app.sessions.items import Item
+from app.sessions.schema import MIGRATIONS
+from app.sessions.store import newest_items
+
+_ALIVE = "SELECT leaf_id FROM sessions WHERE deleted_at IS NULL"
+
+
+def newest_of(file: Path, name: str | None, limit: int) -> Sequence[Item]:
+    """At most `limit` of the newest items of a chat in the store `file`, oldest first.
+
+    `name` is its id or the beginning of that; None is the chat that was used last. Nothing where
+    that is no chat or several, or where the file is not one that this version writes.
+    """
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            leaves = _leaves(connection, name) if version == len(MIGRATIONS) else []
+            return newest_items(connection, leaves[0], limit)[::-1] if len(leaves) == 1 else ()
+    except sqlite3.Error:
+        return ()
+
+
+def _leaves(connection: sqlite3.Connection, name: str | None) -> list[str | None]:
+    """The ends of the chats that `name` may mean."""
+    if name is None:
+        newest = "ORDER BY updated_at DESC, changed DESC, id DESC LIMIT 1"
+        found = connection.execute(f"{_ALIVE} AND parent_id IS NULL AND archived = 0 {newest}").fetchall()
+    else:
+        found = connection.execute(f"{_ALIVE} AND id = ?", (name,)).fetchall()
+        if not found and name:
+            start = f"sess_{name.removeprefix('sess_')}"
+            sql = f"{_ALIVE} AND parent_id IS NULL AND substr(id, 1, ?) = ? LIMIT 2"
+            found = connection.execute(sql, (len(start), start)).fetchall()
+    return [leaf for (leaf,) in found]
