@@ -63,6 +63,7 @@ _EXPORTS = {
         "SessionPrefillEvent",
         "SessionQueueEvent",
         "SessionReasoningEffortEvent",
+        "SessionNoticeEvent",
         "SessionSettingsEvent",
         "SessionSpeedEvent",
         "SessionStatusEvent",

@@ -119,8 +119,8 @@ def attach(path: str | os.PathLike[str]) -> Attachment:
 
 def attach_bytes(name: str, data: bytes) -> Attachment:
     """`data` as the attachment of that name. ValueError says why it is none."""
-    name = " ".join(sanitize(name).split()) or "file"
-    if picture := _picture_type(data):
+    name = plain_name(name)
+    if picture := picture_type(data):
         _require_size("picture", data)
         return Picture(name, len(data), picture, data)
     if data[:1024].lstrip().startswith(b"%PDF-"):
@@ -133,6 +133,11 @@ def attach_bytes(name: str, data: bytes) -> Attachment:
     _require_size("text", data)
     text, encoding = decoded(data)
     return TextPart(name, len(data), text, "" if encoding == "utf-8" else encoding)
+
+
+def plain_name(name: str) -> str:
+    """A file's name on one line, without what a screen must not be sent."""
+    return " ".join(sanitize(name).split()) or "file"
 
 
 def decoded(data: bytes) -> tuple[str, str]:
@@ -193,7 +198,7 @@ def _of_pdf(name: str, data: bytes) -> TextPart:
     return TextPart(name, len(data), found.text, note)
 
 
-def _picture_type(data: bytes) -> str:
+def picture_type(data: bytes) -> str:
     """The media type of a picture, empty for anything else."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"

@@ -11,14 +11,16 @@ import contextlib
 from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from app.sessions import media
 from app.sessions.errors import FiresideError, wrapped
 from app.sessions.events import (
     CompactionCompletedEvent,
     CompactionFailedEvent,
     CompactionInProgressEvent,
     OutputItemDoneEvent,
+    SessionNoticeEvent,
 )
-from app.sessions.history import MIN_TOOL_CHARS, Turn, cut_middle, turns_of
+from app.sessions.history import MIN_TOOL_CHARS, Turn, after_compaction, cut_middle, turns_of
 from app.sessions.items import Compaction, FunctionCallOutput, Item, Message
 from app.sessions.records import Json
 from app.sessions.settings import OverflowPolicy, Settings
@@ -105,23 +107,24 @@ class Context:
             )
 
     async def _read_files(self) -> None:
-        blocks = [block for item in self._turn.items if isinstance(item, Message) for block in item.content]
-        if any("file_id" in block for block in blocks):
-            self._files = await self._live.services.files.parts(self._live.id, blocks)
-            card = self._engine.card
-            kinds = {part["type"] for part in self._files.values()}
-            if "image_url" in kinds and not card.supports_vision:
-                raise FiresideError(
-                    f"{card.model_id} cannot see images. Choose a model with vision, or remove the image.",
-                    400,
-                    "no_vision",
-                )
-            if "input_audio" in kinds and not card.supports_audio:
-                raise FiresideError(
-                    f"{card.model_id} cannot hear. Choose a model with audio, or remove the recording.",
-                    400,
-                    "no_audio",
-                )
+        """What the model gets of each file. FiresideError where it cannot take one that is new."""
+        live, card = self._live, self._engine.card
+        visible, _ = after_compaction(self._turn.items)
+        blocks = media.blocks_of(visible)
+        if not (ids := media.file_ids(blocks)):
+            return
+        files, store = await live.services.files.named(live.id, ids), live.services.files
+        if not self._turn.compacts and self._turn.continued is None:
+            new = media.file_ids(media.blocks_of(media.new_messages(self._turn.items)))
+            media.require_senses(card, [files[file_id] for file_id in new if file_id in files])
+        self._files = await store.parts(live.id, blocks, media.senses(card))
+        self._tell(media.withheld_notice(card, files.values()))
+
+    def _tell(self, notice: str) -> None:
+        """Tell the person once what this model does not get."""
+        if notice and notice != self._live.told:
+            self._turn.publish(SessionNoticeEvent(code="withheld", message=notice))
+        self._live.told = notice
 
     async def _messages(self, items: Sequence[Item] | None = None) -> list[Turn]:
         turn = self._turn

@@ -50,6 +50,11 @@ class EngineDesk:
             return None
         return self._engine.card
 
+    def card_of(self, model: str | None) -> ChatCard | None:
+        """What is known of the model that a turn on `model` (None: the default) would use; None before
+        it is loaded."""
+        return self.card if not self._loading and self._fits(model) else None
+
     def must_wait(self, model: str | None) -> bool:
         """Whether another model is at work, so that a turn on `model` has to wait for its end."""
         return self._users > 0 and not self._fits(model)

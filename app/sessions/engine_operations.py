@@ -11,6 +11,7 @@ from app.sessions.errors import InvalidInputError, wrapped
 from app.sessions.history import turns_of
 from app.sessions.items import user_message
 from app.sessions.live import LiveSession
+from app.sessions.media import blocks_of, senses
 from app.sessions.records import Json
 from app.sessions.workplace import Workplace
 from backend.chat_engine import EngineStats, Request
@@ -34,10 +35,10 @@ class EngineOperations(Workplace):
         """Tokens by part with the draft as the next message: `parts, total, window, exact`."""
         live = await self.live(session_id)
         async with self.desk.use(live.settings.model, _silent) as engine:
-            turns = await self._turns(live, draft)
+            turns = await self._turns(live, draft, engine.card)
             tools = offered_tools(live.settings, live.services.toolbox, engine.card)
             head = [turn for turn in turns if turn["role"] == "system"]
-            without = await self._turns(live, "")
+            without = await self._turns(live, "", engine.card)
             count = engine.count
             try:
                 total = await count(turns, tools)
@@ -60,7 +61,7 @@ class EngineOperations(Workplace):
         live = await self.live(session_id)
         async with self.desk.use(live.settings.model, _silent) as engine:
             request = Request(
-                messages=await self._turns(live, draft),
+                messages=await self._turns(live, draft, engine.card),
                 tools=offered_tools(live.settings, live.services.toolbox, engine.card),
                 config=live.settings.generation(engine.card),
             )
@@ -77,17 +78,16 @@ class EngineOperations(Workplace):
         async with self.desk.use(live.settings.model, _silent) as engine:
             tools = offered_tools(live.settings, live.services.toolbox, engine.card)
             try:
-                await engine.warm(await self._turns(live, draft), tools, live.id)
+                await engine.warm(await self._turns(live, draft, engine.card), tools, live.id)
             except BackendError as err:
                 raise wrapped(err) from err
 
-    async def _turns(self, live: LiveSession, draft: str) -> list[Json]:
+    async def _turns(self, live: LiveSession, draft: str, card: ChatCard) -> list[Json]:
         items = await self.store.branch(live.record.leaf_id)
         if draft:
             items.append(user_message(draft))
         settings = live.settings
-        blocks = [block for item in items for block in getattr(item, "content", ())]
-        files = await self.files.parts(live.id, blocks)
+        files = await self.files.parts(live.id, blocks_of(items), senses(card))
         system = system_text(settings.system, planning=settings.approve == "plan")
         return turns_of(items, system=system, files=files)
 

@@ -197,6 +197,15 @@ class SessionSettingsEvent(SessionEvent):
     settings: Json
 
 
+@dataclass(frozen=True, kw_only=True)
+class SessionNoticeEvent(SessionEvent):
+    """Something about the turn that the person should know, and that stops nothing."""
+
+    type: ClassVar[str] = "session.notice"
+    code: str
+    message: str
+
+
 # ---- the response --------------------------------------------------------------------------
 
 

@@ -10,12 +10,14 @@ import os
 import sqlite3
 import stat
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from app.attach import decoded
+from app.picture_size import HEAD_BYTES, picture_size
+from app.sessions import media
 from app.sessions.database import Database
 from app.sessions.errors import FiresideError, InvalidInputError, not_found
 from app.sessions.records import Json, new_id, now
@@ -24,6 +26,7 @@ MB = 1_000_000
 MAX_BYTES = 25 * MB
 _LIMITS = {"image": 5 * MB, "pdf": 20 * MB, "text": 10 * MB, "audio": 25 * MB}
 _PDFS_REMEMBERED = 16
+_MARKS_REMEMBERED = 1024
 _TEXT_TYPES = ("application/json", "application/xml", "application/toml", "application/yaml")
 
 
@@ -56,6 +59,8 @@ class SessionFiles:
         self._database = database
         self._pdf_texts: OrderedDict[str, str] = OrderedDict()
         """What was read of the last PDFs, by file id: their content never changes, and reading is slow."""
+        self._marks: OrderedDict[str, Json] = OrderedDict()
+        """The words for pictures and sound that a model cannot take, by file id."""
 
     async def upload(self, session_id: str, path: str | os.PathLike[str]) -> SessionFile:
         """Keep a copy of a file. 413 where it is too large, 415 where its kind is not taken."""
@@ -107,7 +112,16 @@ class SessionFiles:
 
     async def get(self, session_id: str, file_id: str) -> SessionFile:
         """A file's metadata; 404 where this session has none of that id."""
-        return (await self._row(session_id, file_id))[0]
+        found = (await self.named(session_id, [file_id])).get(file_id)
+        if found is None:
+            raise not_found("file", file_id)
+        return found
+
+    async def named(self, session_id: str, file_ids: Sequence[str]) -> dict[str, SessionFile]:
+        """Those of the ids that this session has files of."""
+        if not file_ids:
+            return {}
+        return {file.id: file for file in await self.list(session_id) if file.id in file_ids}
 
     async def get_content(self, session_id: str, file_id: str) -> bytes:
         """A file's content."""
@@ -166,17 +180,47 @@ class SessionFiles:
 
         return await self._database.read(work)
 
-    async def parts(self, session_id: str, blocks: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
-        """What the model gets for each file that `blocks` mention, by file id."""
+    async def parts(
+        self, session_id: str, blocks: Sequence[Mapping[str, Any]], senses: Collection[str] = media.ALL
+    ) -> dict[str, Json]:
+        """What a model gets for each file that `blocks` mention, by file id.
+
+        `senses` are the media that it takes; for any other, and for a file that is gone, it gets words.
+        """
+        mentioned = {str(block["file_id"]): block for block in reversed(blocks) if "file_id" in block}
+        files = await self.named(session_id, list(mentioned))
         found: dict[str, Json] = {}
-        for block in blocks:
-            file_id = block.get("file_id")
-            if isinstance(file_id, str) and file_id not in found:
-                file, content = await self._row(session_id, file_id)
-                is_pdf = _kind(file.content_type) == "pdf"
-                text = await self._text_of_pdf(file, content) if is_pdf else None
-                found[file_id] = _part(file, content, text)
+        for file_id, block in mentioned.items():
+            file = files.get(file_id)
+            medium = None if file is None else media.medium_of(file)
+            if file is None:
+                found[file_id] = media.missing_part(block)
+            elif medium is not None and medium not in senses:
+                found[file_id] = await self._withheld(file)
+            else:
+                found[file_id] = await self._given(file)
         return found
+
+    async def _given(self, file: SessionFile) -> Json:
+        _, content = await self._row(file.session_id, file.id)
+        text = await self._text_of_pdf(file, content) if _kind(file.content_type) == "pdf" else None
+        return _part(file, content, text)
+
+    async def _withheld(self, file: SessionFile) -> Json:
+        if file.id not in self._marks:
+            self._marks[file.id] = media.withheld_part(file, picture_size(await self._head(file)))
+            if len(self._marks) > _MARKS_REMEMBERED:
+                self._marks.popitem(last=False)
+        return self._marks[file.id]
+
+    async def _head(self, file: SessionFile) -> bytes:
+        def work(connection: sqlite3.Connection) -> bytes:
+            row = connection.execute(
+                "SELECT substr(content, 1, ?) FROM files WHERE id = ?", (HEAD_BYTES, file.id)
+            ).fetchone()
+            return bytes(row[0]) if row is not None else b""
+
+        return await self._database.read(work)
 
     async def _text_of_pdf(self, file: SessionFile, content: bytes) -> str:
         if (known := self._pdf_texts.get(file.id)) is not None:

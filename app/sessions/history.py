@@ -20,6 +20,7 @@ from app.sessions.items import (
     Message,
     Reasoning,
 )
+from app.sessions.media import label_of
 from app.sessions.records import Json
 
 Turn = dict[str, Any]
@@ -209,7 +210,7 @@ class _Reader:
     def _part(self, block: Json) -> Json | None:
         file_id = block.get("file_id")
         if isinstance(file_id, str):
-            return self._files.get(file_id, {"type": "text", "text": f"[attached file {file_id}]"})
+            return self._files.get(file_id) or {"type": "text", "text": f"[{label_of(block)}]"}
         text = block.get("text")
         return {"type": "text", "text": text} if isinstance(text, str) and text else None
 

@@ -6,14 +6,14 @@ Every change to the conversation passes through here, store first, event second.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from app.sessions.desk import EngineDesk
 from app.sessions.elicit import Elicitations
-from app.sessions.errors import ConflictError, FiresideError, InvalidInputError
+from app.sessions.errors import ConflictError, FiresideError, InvalidInputError, not_found
 from app.sessions.events import (
     ElicitationRequestEvent,
     ElicitationResolvedEvent,
@@ -25,10 +25,11 @@ from app.sessions.events import (
     SessionStatusEvent,
     SessionTitleEvent,
 )
-from app.sessions.files import SessionFiles
+from app.sessions.files import SessionFile, SessionFiles
 from app.sessions.hub import Hub
 from app.sessions.items import FunctionCallOutput, Item, Message, title_of
 from app.sessions.ledger import Ledger
+from app.sessions.media import blocks_of, described, file_ids, new_messages, require_senses
 from app.sessions.records import Json, new_id, plain
 from app.sessions.recovery import recover_session
 from app.sessions.rows import Change, SessionRecord
@@ -69,6 +70,8 @@ class LiveSession:
         self.queue: list[Message] = []
         self.client_results: dict[str, asyncio.Future[FunctionCallOutput]] = {}
         self.useless_compactions = 0
+        self.told = ""
+        """The notice that the last turn was given with."""
         self.closed = False
         self.deadline: float | None = None
         """`time.monotonic()` at which the time its parent gave it is over."""
@@ -156,6 +159,7 @@ class LiveSession:
     async def post(self, message: Message) -> Message:
         """Take a person's message: it starts a turn, or waits for the running one. Durable on return."""
         async with self.writing():
+            message = await self.admit(message, strict=True)
             if self.busy:
                 await self.update(Change(enqueue=[message]))
                 self.queue.append(message)
@@ -164,6 +168,26 @@ class LiveSession:
             waiting, self.queue = self.queue, []
             await self.begin([*waiting, message], dequeue=[item.id for item in waiting])
             return message
+
+    async def admit(self, message: Message, *, strict: bool = False) -> Message:
+        """The message with its files named, before it is stored.
+
+        FiresideError where the model that is loaded for it cannot take one, and with `strict` where one
+        is not there.
+        """
+        ids = file_ids(message.content)
+        if not ids:
+            return message
+        files = await self.services.files.named(self.id, ids)
+        if strict and (missing := next((file_id for file_id in ids if file_id not in files), None)):
+            raise not_found("file", missing)
+        self._require_senses(files.values())
+        return replace(message, content=described(message.content, files))
+
+    def _require_senses(self, files: Iterable[SessionFile]) -> None:
+        card = self.services.desk.card_of(self.settings.model)
+        if card is not None:
+            require_senses(card, files)
 
     async def record_item(self, item: Item) -> None:
         """Add an item that needs no answer. ConflictError while a turn runs."""
@@ -202,15 +226,20 @@ class LiveSession:
         """Answer what stands at `tip`."""
         from app.sessions.turn import Turn
 
-        # The branch of the last turn is known; a long one takes a moment to read.
-        items = self._known[1] if tip == self._known[0] else await self.services.store.branch(tip)
-        turn = Turn(self, response_id, tip, items, continued=continued, compacts=compacts)
+        turn = Turn(self, response_id, tip, await self._branch(tip), continued=continued, compacts=compacts)
         self.turns[response_id] = turn
         turn.start()
         return turn
 
+    async def _branch(self, tip: str | None) -> Sequence[Item]:
+        """That of the last turn is known; a long one takes a moment to read."""
+        return self._known[1] if tip == self._known[0] else await self.services.store.branch(tip)
+
     async def rerun(self, tip: str | None, *, n: int = 1, continued: Message | None = None) -> list[str]:
         """Answer `tip` anew on `n` branches at once; the first to be written is the active one."""
+        if continued is None:
+            ids = file_ids(blocks_of(new_messages(await self._branch(tip))))
+            self._require_senses((await self.services.files.named(self.id, ids)).values())
         ids = [new_id("resp") for _ in range(n)]
         await self.branch_to(tip, tip)
         await self.set_status("running", ids[0], last_error=None)
