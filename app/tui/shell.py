@@ -103,6 +103,10 @@ class Shell(Protocol):
         """Draw with another theme from now on. ThemeError where there is none or it is broken."""
         ...
 
+    def label(self, name: str) -> str:
+        """The key of a thing as hints write it, by its name in the table of keys; empty where it has none."""
+        ...
+
     def key_rows(self) -> Sequence[tuple[str, str, str]]:
         """Every key as (group, keys, what it does), as they are bound now."""
         ...

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from app.tui.shell import Shell
 from app.tui.widgets.cells import Span
-from app.tui.widgets.ink import ink_of
 from app.tui.widgets.picker import Entry, Picker
 
 if TYPE_CHECKING:
     from app.commands.face import Command
+
+
+KEY_NAMES: Mapping[str, str] = {
+    "new": "new_chat",
+    "chats": "chats",
+    "search": "search",
+    "retry": "retry",
+    "model": "models",
+    "approve": "approvals",
+    "params": "params",
+    "theme": "themes",
+    "help": "help_always",
+}
+"""Commands that a key of the table runs, with its name there."""
 
 
 class CommandPalette(Picker):
@@ -30,14 +43,20 @@ class CommandPalette(Picker):
         self._commands = [command for command in commands if command.palette]
 
     def on_mount(self) -> None:
-        ink = ink_of(self)
         self.give(
             Entry(
                 command.name,
                 f"/{command.name}",
                 command.help,
-                (Span(ink.key(command.key), "muted"),) if command.key else (),
+                (Span(self._key_of(command), "muted"),),
                 terms=f"{' '.join(command.aliases)} {command.help}",
             )
             for command in self._commands
         )
+
+    def _key_of(self, command: Command) -> str:
+        """The key that runs a command, as it is bound now."""
+        if not command.key:
+            return ""
+        name = KEY_NAMES.get(command.name)
+        return self.shell.label(name) if name else self.ink.key(command.key)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -18,13 +18,13 @@ from app.clock import now
 from app.tui.frame import is_tall
 from app.tui.widgets.ages import age, grouped
 from app.tui.widgets.cells import Span, cut, fitted, plain
-from app.tui.widgets.ink import Ink, ink_of
+from app.tui.widgets.ink import ink_of
 from app.tui.widgets.rows import BLANK, Lines, Row, RowList, lines
 
 if TYPE_CHECKING:
     from app.glyphs import Glyphs
     from app.sessions.snapshot import SessionSummary
-    from app.tui.shell import LiveState
+    from app.tui.shell import LiveState, Shell
 
 ChatState = Literal["asks", "running", "waits", "new", "failed", "idle"]
 Wish = Literal["open", "rename", "pin", "archive", "delete", "fork"]
@@ -228,8 +228,7 @@ class ChatsPane(Vertical, can_focus=True):
     def _draw(self) -> None:
         if not self.is_mounted or not self.size.width:
             return
-        ink = ink_of(self)
-        self._head.show(self._head_rows(ink))
+        self._head.show(self._head_rows())
         self._show_foot()
         self._show_mark()
         rows: list[Row] = []
@@ -252,12 +251,18 @@ class ChatsPane(Vertical, can_focus=True):
                 )
                 rows.append(Row((*fitted(first, _KEY_COLUMN), *second), indent=_TEXT_AT))
             rows.append(BLANK)
-        rows.append(Row((Span(f"{ink.key('ctrl+f')} search", "muted"),), indent=_TEXT_AT))
+        if key := self._shell.label("search"):
+            rows.append(Row((Span(f"{key} search", "muted"),), indent=_TEXT_AT))
         self._foot.show(rows)
 
-    def _head_rows(self, ink: Ink) -> Sequence[Row]:
-        key = (Span(f"{ink.key('ctrl+n')} new", "muted"), Span(" " * _END))
-        row = Row((Span("chats", bold=True),), key, indent=_TEXT_AT)
+    @property
+    def _shell(self) -> Shell:
+        return cast("Shell", self.app)
+
+    def _head_rows(self) -> Sequence[Row]:
+        key = self._shell.label("new_chat")
+        new = (Span(f"{key} new" if key else "", "muted"), Span(" " * _END))
+        row = Row((Span("chats", bold=True),), new, indent=_TEXT_AT)
         return [BLANK, row, BLANK] if is_tall(self.screen.size.height) else [row, BLANK]
 
     def _row(self, chat: ChatLine) -> Row:

@@ -12,6 +12,7 @@ from textual.widgets import Static
 from app import glyphs, theming
 from app.config import Settings
 from app.textual_theme import install
+from app.tui.keys import Labels
 
 BEHIND = "\n".join(f"row {number} of the chat behind it" for number in range(60))
 
@@ -80,6 +81,9 @@ class Harness(App[None]):
         self.asked.append(("use_theme", name))
         self.palette = theming.palette(theming.read(name))
         install(self, self.palette)
+
+    def label(self, name: str) -> str:
+        return Labels({}, self.glyphs)(name)
 
     def key_rows(self) -> Sequence[tuple[str, str, str]]:
         return (

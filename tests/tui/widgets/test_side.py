@@ -214,3 +214,12 @@ async def test_no_chats_is_said() -> None:
         app.pane.show([])
         await pilot.pause()
         assert any("No chats yet." in line for line in snapshots.text_of(app))
+
+
+async def test_the_keys_that_are_told_are_those_that_are_bound() -> None:
+    app = PaneApp()
+    app.label = lambda name: {"new_chat": "f9", "search": ""}[name]  # type: ignore[method-assign]
+    async with app.run_test(size=(60, 24)) as pilot:
+        await pilot.pause()
+        text = "\n".join(snapshots.text_of(app))
+        assert "f9 new" in text and "search" not in text
