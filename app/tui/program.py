@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -63,6 +62,8 @@ class Program(Stage):
         self.start = start
         self.model = ModelState()
         self._given_up = False
+        self.drawn: Callable[[], None] = lambda: None
+        """Called once, when what a person waits for at the start is on the screen."""
         self.failure: Failure | None = None
         """Why the program could not begin; told after the terminal is itself again."""
         self.chats: dict[str, Chat] = {}
@@ -130,13 +131,11 @@ class Program(Stage):
 
         await self.furnish()
         self.take_keys()
-        if not gc.isenabled():
-            gc.freeze()
-            gc.enable()
         self.set_interval(TICK_S, self._tick)
         try:
             if self._make is make_manager:
                 await self._glance()
+            self.drawn()
             manager = await in_thread(self._make, self.start)
             self._manager = manager
             await manager.start()

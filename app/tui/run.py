@@ -31,8 +31,7 @@ def run(start: Start) -> int:
 
 
 def _face(start: Start) -> int:
-    # What the first frame needs stays: looking for garbage in it would take a tenth of its time. The
-    # program turns the collector on again.
+    # Until the first frame all stays that is made: looking for garbage in it takes a tenth of the time.
     gc.disable()
     palette = _palette(start)
     with _native_output_away() as guard:
@@ -56,8 +55,6 @@ def _native_output_away() -> Generator[FdGuard | None]:
 
 
 async def _chat(start: Start, palette: Palette, guard: FdGuard | None) -> FiresideApp:
-    from app.priority import drawing_yields
-
     app = _app(start, palette)
     app.fd_guard = guard
     loop = asyncio.get_running_loop()
@@ -66,7 +63,16 @@ async def _chat(start: Start, palette: Palette, guard: FdGuard | None) -> Firesi
         loop.call_soon_threadsafe(app.exit, None, 128 + number)
 
     on_ending_signal(end)
-    with drawing_yields():
+    with contextlib.ExitStack() as running:
+
+        def drawn() -> None:
+            from app.priority import drawing_yields
+
+            gc.freeze()
+            gc.enable()
+            running.enter_context(drawing_yields())
+
+        app.drawn = drawn
         try:
             await app.run_async()
         finally:

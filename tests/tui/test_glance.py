@@ -45,11 +45,15 @@ async def test_its_messages_are_shown_first_and_stay(
     monkeypatch.setattr(program, "make_manager", make)
     look = palette(read("hearth"))
     app = FiresideApp(Start(resolve({}), **start), look, UNICODE, make=make, motion=False)  # type: ignore[arg-type]
+    drawn: list[int] = []
+    app.drawn = lambda: drawn.append(len(app.transcript.page.entries))
     async with app.run_test(size=(100, 32)) as pilot:
         run = Running(app, pilot, engine)
         try:
             await run.until(lambda: any("the last word" in row for row in run.screen()))
             assert app.chat.id is None
+            await run.until(lambda: drawn)
+            assert drawn == [2]  # the messages were there when all else may begin
             app.draft.put("go on")
             await pilot.press("enter")
         finally:
