@@ -58,6 +58,10 @@ class Database:
         """Run `work`, which only reads; it sees every write that was awaited before."""
         return await asyncio.wrap_future(self._reader.submit(work))
 
+    async def settled(self) -> None:
+        """Return when every write that was asked for so far is over."""
+        await asyncio.wrap_future(self._writer.submit(lambda _: None))
+
     async def version(self) -> int:
         """A number that changes when another process or connection has written."""
         return await self.read(

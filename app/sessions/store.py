@@ -295,7 +295,12 @@ class Store:
             rows = connection.execute(sql, (start, cursor, -1 if limit is None else limit))
             return [item_of(data) for (data,) in rows]
 
-        return await self.database.read(work)
+        items = await self.database.read(work)
+        if not items and leaf_id is not None and after is None:
+            # A session tells its leaf while that is still being written.
+            await self.database.settled()
+            items = await self.database.read(work)
+        return items
 
     async def tree(self, session_id: str) -> list[Node]:
         """Every item of a session, on whatever branch, in the order they were written."""

@@ -6,6 +6,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -47,6 +48,22 @@ async def add_session(store: Store, session_id: str = "s1", **fields: object) ->
 
 def answer(text: str, **fields: object) -> Message:
     return Message(role="assistant", agent="fireside", content=(output_text(text),), **fields)  # type: ignore[arg-type]
+
+
+async def test_a_branch_is_read_whole_while_its_leaf_is_being_written(store: Store) -> None:
+    await add_session(store)
+    first, second = user_message("one"), user_message("two")
+    await store.apply("s1", Change(items=[first]))
+    held = threading.Event()
+    holding = asyncio.ensure_future(store.database.write(lambda _: held.wait(10)))
+    writing = asyncio.ensure_future(store.apply("s1", Change(items=[second], parent=first.id)))
+    newest = asyncio.ensure_future(store.branch(second.id, limit=10, order="desc"))
+    oldest = asyncio.ensure_future(store.branch(second.id))
+    await store.node(first.id)  # what was asked of the reader before this is answered by now
+    held.set()
+    await asyncio.gather(holding, writing)
+    assert [item.id for item in await newest] == [second.id, first.id]
+    assert [item.id for item in await oldest] == [first.id, second.id]
 
 
 async def test_an_item_is_there_for_another_process_once_it_was_awaited(store: Store, tmp_path: Path) -> None:
