@@ -207,8 +207,19 @@ class Reply:
             self.story.items[item.id] = item
             self._end_answer()
             return
+        head = self._take_off_head() if item.role == "user" else None
         for entry in self.story.tell([item]):
             self.page.add(entry)
+        if head is not None:
+            self._add(head)
+
+    def _take_off_head(self) -> NameRow | None:
+        """The name that nothing follows yet: a reply to several messages stands below all of them."""
+        if self.name is None or self.story.entries[-1] is not self.name:
+            return None
+        self.story.entries.pop()
+        self.page.discard(self.name)
+        return self.name
 
     def _is_shown(self, item_id: str) -> bool:
         return any(isinstance(entry, Answer) and entry.id == item_id for entry in self.story.entries[-8:])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from app.sessions.items import FunctionCallOutput
 from app.tui.reply import Reply
 from app.tui.story import Story
 from app.tui.transcript.entries import Progress
 from app.tui.transcript.entry import Entry
 from app.tui.transcript.tool_entry import ToolCall
+from backend.scripted import Pause
 from backend.types import ToolCallPiece
 from tests.tui.program import running
 from tests.tui.test_approvals import Recorder, call
@@ -41,6 +44,26 @@ async def test_the_end_of_a_calls_arguments_is_no_output() -> None:
         made = next(entry for entry in run.entries if isinstance(entry, ToolCall))
         stored = next(item for item in await run.items() if isinstance(item, FunctionCallOutput))
         assert made.output == stored.output
+
+
+async def test_messages_that_waited_are_answered_below_the_last_of_them() -> None:
+    gate = asyncio.Event()
+    async with running([["one", Pause(until=gate)], ["two"]]) as run:
+        await run.send("first")
+        await run.until(lambda: run.texts("answer") == ["one"])
+        for count, text in enumerate(("second", "third"), 1):
+            await run.send(text)
+            await run.until(lambda count=count: len(run.app.waiting.messages) == count)
+        gate.set()
+        await run.until(lambda: run.texts("answer") == ["one", "two"] and not run.app.chat.busy)
+        assert run.texts("user") == ["first", "second", "third"]
+        assert run.kinds() == ["user", "name", "answer", "user", "user", "name", "answer"]
+        rows = run.screen()
+        assert [word for row in rows for word in ("second", "third", "two") if word in row.split()] == [
+            "second",
+            "third",
+            "two",
+        ]
 
 
 def test_a_rate_of_reading_is_told_once_it_is_known() -> None:
