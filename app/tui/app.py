@@ -49,6 +49,14 @@ class FiresideApp(Rooms):
         free = free_keys(self.bound)
         self.draft.frees = lambda key: key in free
         self._news_keys = keys_at("news", self.bound)
+        if self.settings.get("vi_keys"):
+            from app.tui.vi.hand import ViHand
+
+            self.draft.vi = ViHand(self.draft, self._mode_changed, self.action_page)
+
+    def _mode_changed(self) -> None:
+        self.refresh_facts()
+        self.show_hints()
 
     def key_rows(self) -> Sequence[tuple[str, str, str]]:
         """Every key as (group, keys, what it does), as they are bound now."""
@@ -58,6 +66,13 @@ class FiresideApp(Rooms):
         """While a dialog is open, its own keys count and few others."""
         if len(self.screen_stack) > 1 and action not in ANYWHERE and hasattr(type(self), f"action_{action}"):
             return action in _OF_TEXTUAL
+        if (
+            action == "retry"
+            and self.draft.has_focus
+            and self.draft.vi is not None
+            and self.draft.vi.takes_redo
+        ):
+            return False
         return super().check_action(action, parameters)
 
     # ---- where keys go ---------------------------------------------------------------------
@@ -175,7 +190,7 @@ class FiresideApp(Rooms):
         if not self.transcript.has_focus:
             return
         block, error = self.transcript.current, self.chat.error
-        if self.find_key(event):
+        if self.find_key(event) or (self.draft.vi is not None and self.vi_key(event)):
             event.stop()
             return
         if block is not None:

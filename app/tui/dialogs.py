@@ -27,8 +27,8 @@ class TextDialog(Dialog[None]):
     BINDINGS: ClassVar[Any] = [
         Binding("up,k", "scroll(-1)", show=False),
         Binding("down,j", "scroll(1)", show=False),
-        Binding("pageup", "page(-1)", show=False),
-        Binding("pagedown,space", "page(1)", show=False),
+        Binding("pageup,ctrl+u", "page(-1)", show=False),
+        Binding("pagedown,space,ctrl+d", "page(1)", show=False),
         Binding("home,g", "jump(False)", show=False),
         Binding("end,G", "jump(True)", show=False),
         Binding("enter,q", "close", show=False),

@@ -518,6 +518,7 @@ class Program(Stage):
                 state=state,
                 state_role=role,
                 private=self._chat.private,
+                mode="" if self.draft.vi is None else self.draft.vi.keys.mode,
                 machine=() if model.name else model.machine,
                 model=one_line(short_name(facts.model) if facts.model else model.name),
                 gpu_layers=model.gpu_layers,

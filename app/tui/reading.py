@@ -161,6 +161,24 @@ class Reading(Writing):
         self._tell_found()
         return True
 
+    def vi_key(self, event: events.Key) -> bool:
+        """Vi's keys at the conversation; whether this is one."""
+        match event.key:
+            case "j" | "k":
+                self.action_block(1 if event.key == "j" else -1)
+            case "ctrl+d" | "ctrl+u":
+                self.action_page(1 if event.key == "ctrl+d" else -1)
+            case "g":
+                self.action_oldest()
+            case "G" | "upper_g":
+                self.action_newest()
+            case "i":
+                self.transcript.cursor_clear()
+                self.draft.focus()
+            case _:
+                return False
+        return True
+
     def action_find(self) -> None:
         """Find in this chat."""
         self._find()

@@ -42,6 +42,11 @@ OFFERED = frozenset({"save_copy", "undo_delete"})
 """What the seam offers for a moment: no letter of a message that is begun then may be taken for it."""
 
 
+def writing_by_vi(draft: Draft) -> bool:
+    """Whether keys write, and esc would leave that mode of vi's first."""
+    return draft.has_focus and draft.vi is not None and draft.vi.inserts
+
+
 class Stage(App[int]):
     """Composes and places the parts. `palette` and `glyphs` are what everything is drawn with.
 
@@ -241,7 +246,10 @@ class Stage(App[int]):
     def hint_label(self, name: str) -> str:
         """A key as hints write it: by its name in the table, one that works where keys go now."""
         writing = self.draft.has_focus and (bool(self.draft.text) or name in OFFERED)
-        return self.label(name, writing=writing)
+        label = self.label(name, writing=writing)
+        if name == "stop" and writing_by_vi(self.draft):
+            return f"{label} {label}"  # the first one leaves the insert mode
+        return label
 
     def show_facts(self, facts: Facts) -> None:
         """What the status bar tells."""

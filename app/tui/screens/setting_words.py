@@ -21,6 +21,8 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "ascii": ("draw with ASCII only", "false"),
     "pictures": ("how pictures are drawn", "auto"),
     "type_ahead": ("read the chat ahead while you write", "false"),
+    "bell": ("when the terminal's bell rings", "unfocused"),
+    "vi_keys": ("write with vi's keys", "false"),
     "load.n_gpu_layers": ("layers of the model on the GPU", "auto"),
     "load.max_seq": ("the context, in tokens", "what fits"),
     "load.kv_cache_mode": ("paged keeps each chat apart, continuous packs many short ones", "paged"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual import events
@@ -27,6 +27,9 @@ from app.terminal import sanitize
 from app.tui.grid import Grid
 from app.tui.widgets.history import History
 from app.tui.widgets.paste import Folds, is_long, normalized
+
+if TYPE_CHECKING:
+    from app.tui.vi.hand import ViHand
 
 PLACEHOLDER = "message   / command   @ file   ! shell"
 # Without brackets around it a paste is nothing but keys that come in one read.
@@ -89,6 +92,8 @@ class Draft(TextArea):
         """Whether a list is open that some keys belong to."""
         self.pictures_in: Callable[[str], str | None] = lambda text: None
         """What stands in the draft for a paste that is the paths of pictures, and nothing else."""
+        self.vi: ViHand | None = None
+        """Who takes the keys first, for a person who wants vi's."""
         self._most_rows = 8
         self._walked_to: str | None = None
         self._look = 0
@@ -109,6 +114,8 @@ class Draft(TextArea):
     def caret(self) -> int:
         """Where the caret stands, in code points of the text."""
         row, column = self.cursor_location
+        if self.vi is not None and self.vi.keys.mode == "visual":
+            return self.vi.caret
         return sum(len(line) + 1 for line in self.text.split("\n")[:row]) + column
 
     def put(self, text: str, caret: int | None = None) -> None:
@@ -172,8 +179,12 @@ class Draft(TextArea):
             event.stop()
             self.action_send() if event.key in self.send_keys else self.action_newline()
             return
-        if self._is_free(event.key):
+        if self._is_free(event.key) and not (self.vi is not None and self.vi.keys.is_pending):
             event.prevent_default()
+            return
+        if self.vi is not None and self.vi.take(event):
+            event.prevent_default()
+            event.stop()
             return
         if event.is_printable:
             if event.time - self._last_key > BURST_S or self._burst_from is None:
@@ -211,6 +222,8 @@ class Draft(TextArea):
         if column and line[:column].endswith("\\") and column == len(line):
             self.replace("\n", (row, column - 1), (row, column))
             return
+        if self.vi is not None:
+            self.vi.reset()
         self.post_message(self.Sent())
 
     def action_newline(self) -> None:

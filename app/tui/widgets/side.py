@@ -142,8 +142,8 @@ class ChatsPane(Vertical, can_focus=True):
     BINDINGS: ClassVar[Any] = [
         Binding("up,k", "move(-1)", "up", show=False),
         Binding("down,j", "move(1)", "down", show=False),
-        Binding("pageup", "page(-1)", "a page up", show=False),
-        Binding("pagedown", "page(1)", "a page down", show=False),
+        Binding("pageup,ctrl+u", "page(-1)", "a page up", show=False),
+        Binding("pagedown,ctrl+d", "page(1)", "a page down", show=False),
         Binding("home,g", "jump(False)", "first", show=False),
         Binding("end,G", "jump(True)", "last", show=False),
         Binding("enter", "wish('open')", "open"),

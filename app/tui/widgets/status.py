@@ -31,6 +31,8 @@ class Facts(NamedTuple):
     state: str = ""
     state_role: str = "primary"
     private: bool = False
+    mode: str = ""
+    """Of vi's keys, for who uses them."""
     model: str = ""
     gpu_layers: int | None = None
     layers: int = 0
@@ -104,6 +106,8 @@ def _segments(facts: Facts, glyphs: Glyphs) -> list[_Segment]:
         found.append(_Segment("state", ((facts.state, f"bold ${facts.state_role}"),)))
     if facts.private:
         found.append(_Segment("private", (("private", "bold"),)))
+    if facts.mode:
+        found.append(_Segment("mode", ((facts.mode, "$muted" if facts.mode == "insert" else "bold"),)))
     if facts.model:
         found.append(_Segment("model", ((facts.model, ""),)))
     for name, amount in facts.machine:

@@ -1,0 +1,1 @@
+"""Vi's keys for the composer, for who asks for them: motions, and what keys make of a text."""
