@@ -10,12 +10,14 @@ from typing import Protocol
 from app.glyphs import Glyphs
 from app.model_catalog import LoadPlan, ModelFacts
 from app.tui.screens.waterfall import fit, size
-from app.tui.widgets.cells import Line, Span, columns, cut_left, fitted, from_home, marked, plain
+from app.tui.widgets.cells import Line, Span, columns, cut_left, fitted, from_home, marked, plain, width_of
 from app.tui.widgets.fuzzy import Match
 from app.tui.widgets.rows import BLANK, Row
 
 _QUANT, _SIZE = 7, 8
 _SERVER_NAME = 21
+_NO_QUANT_BELOW, _SIGNS_ONLY_BELOW = 50, 40
+"""Cells under which the quantization goes, and the words beside the sign of what fits."""
 
 
 class Listed(Protocol):
@@ -97,16 +99,15 @@ class ModelTable:
 
     def _cells(self, name: Line, quantization: str, shown_size: str, fitting: Line) -> list[Span]:
         inner = self.width - 2
-        fit_width = 22 if inner >= 64 else max(14, inner - 40)
-        name_width = max(8, inner - fit_width - 3 - _SIZE - 2 - _QUANT - 2)
-        left = columns(
-            [
-                (name, name_width),
-                ((Span(plain(quantization), "muted"),), _QUANT),
-                ((Span(shown_size, "muted"),), -_SIZE),
-            ],
-            mark=self.glyphs.cut_right,
-        )
+        fit_width = 22 if inner >= 64 else 14 if inner >= _SIGNS_ONLY_BELOW else 0
+        cells: list[tuple[Line, int]] = [((Span(shown_size, "muted"),), -_SIZE)]
+        if inner >= _NO_QUANT_BELOW:
+            cells.insert(0, ((Span(plain(quantization), "muted"),), _QUANT))
+        if not fit_width:
+            fitting = fitting[:1]
+            fit_width = width_of(fitting)
+        taken = fit_width + 3 + sum(abs(width) + 2 for _, width in cells)
+        left = columns([(name, max(8, inner - taken)), *cells], mark=self.glyphs.cut_right)
         return [*left, Span("   "), *fitting]
 
 

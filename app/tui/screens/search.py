@@ -28,6 +28,7 @@ ROLES = (ANY, "you", MODEL, "thought", "tool")
 SINCE = {ANY: 0, "today": 1, "a week": 7, "a month": 31, "a year": 366}
 ARCHIVED = ("shown", "hidden")
 _DAY_S = 24 * 3600
+_WIDE_FROM = 50
 _TYPING_HINTS: Sequence[Hint] = (("enter", "opens"), ("tab", "filters"), ("esc", "closes"))
 _FILTER_HINTS: Sequence[Hint] = (("left right", "which"), ("up down", "change"), ("tab", "back"))
 _HELP = (
@@ -169,9 +170,9 @@ class SearchScreen(Zones[Found | None]):
         self.list.show(rows or self._nothing(query))
         told = query.strip() and not self._failure
         fact = counted(hits, self._seconds, limit) if told else ""
-        if width_of([Span(fact)]) > self.inner_width // 2:
-            fact = fact.partition(",")[0]
-        self.filter.say(fact)
+        room = self.inner_width // 2
+        shorter = (fact, fact.partition(",")[0], fact.partition(" in ")[0])
+        self.filter.say(next((words for words in shorter if width_of([Span(words)]) <= room), ""))
         self.show_choices()
 
     def _nothing(self, query: str) -> list[Row]:
@@ -188,15 +189,20 @@ class SearchScreen(Zones[Found | None]):
             Row((Span("Fewer words find more; a beginning of the last one is enough.", "muted"),)),
         ]
 
+    @property
+    def _filter_gap(self) -> str:
+        return "   " if self.inner_width >= _WIDE_FROM else "  "
+
     def show_choices(self) -> None:
         self._filter_at = min(self._filter_at, len(self._filters) - 1)
         prompt = self.ink.glyphs.prompt if self.in_choices else " "
         spans = [Span(f"{prompt} ", "primary", bold=self.ink.plain)]
+        gap = self._filter_gap
         for number, (name, values) in enumerate(self._filters.items()):
             here = self.in_choices and number == self._filter_at
             value = self._chosen.get(name, values[0])
+            spans += [Span(gap)] if number else []
             spans += [Span(f"{name} ", "muted"), Span(value, "primary" if here else "text", underline=here)]
-            spans.append(Span("   "))
         self.choices.show([Row(spans, indent=0)])
 
     # ---- keys ------------------------------------------------------------------------------
@@ -227,7 +233,8 @@ class SearchScreen(Zones[Found | None]):
     def choice_clicked(self, x: int, y: int) -> None:
         left = 2
         for number, (name, values) in enumerate(self._filters.items()):
-            left += width_of([Span(f"{name} {self._chosen.get(name, values[0])}   ")])
+            value = self._chosen.get(name, values[0])
+            left += width_of([Span(f"{name} {value}{self._filter_gap}")])
             if x < left:
                 self._filter_at = number
                 self.move_choice(1)

@@ -53,17 +53,18 @@ def alternative_rows(token: Token, ink: Ink, width: int) -> list[Row]:
     if all(number != token.id for number, _, _ in others):
         others.append((token.id, token.text, token.p))
     others.sort(key=lambda other: -other[2])
-    name_width = max(8, width - _METER_CELLS - 26)
+    meter = max(4, min(_METER_CELLS, width - 27))
+    name_width = max(8, width - meter - 26)
     rows: list[Row] = []
     for number, text, p in others:
-        cells = round(p * _METER_CELLS)
+        cells = round(p * meter)
         written = number == token.id
         name = Span(f'"{visible(text, number)}"', bold=written)
         spans = [
             *fitted((name,), name_width, ink.glyphs.cut_right),
             Span("  "),
             Span(ink.glyphs.meter * cells, "primary" if written else "muted"),
-            Span(ink.glyphs.rule * (_METER_CELLS - cells), "faint"),
+            Span(ink.glyphs.rule * (meter - cells), "faint"),
             Span(f"  {percent(p)}"),
         ]
         rows.append(Row(spans, (Span("written", "muted"),) if written else (), str(number)))

@@ -21,7 +21,10 @@ from app.tui.widgets.rows import Row
 _BROWSE: Sequence[Hint] = (("enter", "edits"), ("ctrl+x", "takes back"), ("esc", "closes"))
 _EDIT: Sequence[Hint] = (("enter", "keeps it"), ("esc", "leaves it"))
 _NAME_WIDTH, _VALUE_WIDTH = 22, 22
+_NARROW_NAME_WIDTH = 17
 _WIDE = 90
+_ORIGIN_FROM = 48
+"""Cells from which a row has room for where its value comes from; else the line below the list tells it."""
 
 
 @dataclass(frozen=True)
@@ -90,12 +93,14 @@ class ValuesScreen(Picker):
         name = marked(label, places, Span(""), Span("", "accent", bold=True, underline=True))
         shown = Span(plain(value.value or value.usual), "text" if value.value else "muted")
         does = Span(plain(value.does), "faint")
-        cells = [*fitted(name, _NAME_WIDTH, mark), Span("  ")]
+        name_width = _NAME_WIDTH if self.inner_width >= _ORIGIN_FROM else _NARROW_NAME_WIDTH
+        cells = [*fitted(name, name_width, mark), Span("  ")]
         if self.inner_width >= _WIDE:
             cells += [*fitted((shown,), _VALUE_WIDTH, mark), Span("  "), does]
         else:
             cells.append(shown)
-        return Row(cells, (Span(plain(value.origin), "muted"),), entry.key, named=len(name))
+        origin = (Span(plain(value.origin), "muted"),) if self.inner_width >= _ORIGIN_FROM else ()
+        return Row(cells, origin, entry.key, named=len(name))
 
     def selected(self, entry: Entry | None) -> None:
         self._show_note()
@@ -108,6 +113,8 @@ class ValuesScreen(Picker):
             text, role = "", "muted"
         else:
             text, role = ". ".join(filter(None, (value.does, value.takes))), "muted"
+            if self.inner_width < _ORIGIN_FROM:
+                text = f"{value.origin}: {text}"
         self.preview.show(Row((Span(line, role),)) for line in wrapped(plain(text), self.inner_width - 2)[:2])
 
     # ---- editing ---------------------------------------------------------------------------

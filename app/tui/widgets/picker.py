@@ -24,6 +24,8 @@ AT_ONCE = 2000
 MAX_SHOWN = 500
 """Of what fits a filter; nobody scrolls further, they type on."""
 _LEAST_LABEL = 20
+_AROUND_ROWS, _LEAST_ROWS = 6, 4
+"""Rows of a picker beside list and preview, and those of the list that a preview must leave."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,7 @@ class Picker(Dialog[str | None]):
         self.refill()
 
     def resized(self) -> None:
+        self.preview.display = self.sheet_rows - _AROUND_ROWS - self.PREVIEW_ROWS >= _LEAST_ROWS
         self.refill()
 
     def refill(self, *, best: bool = False) -> None:

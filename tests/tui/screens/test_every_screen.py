@@ -207,6 +207,25 @@ async def test_how_it_looks(screen: str, name: str, theme: str, size: tuple[int,
         snapshots.check(app, f"{screen}-{name}")
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("models", ("SmolLM2 360M", "Llama 3.3 70B", "39.6 GiB", "\u2717", "fits; 32k would fit too")),
+        ("params", ("temperature   ", "0.2", "this chat: higher is freer")),
+        ("themes", ("hearth", "daylight", "ember", "frost")),
+        ("search", ("index error", "7 matches", "role any  model any  since any")),
+        ("tokens", ('" other"', "5.0 %", "written")),
+    ],
+)
+async def test_on_a_small_screen_what_matters_is_whole(name: str, words: tuple[str, ...]) -> None:
+    app = Harness(manager=Manager())
+    async with app.run_test(size=(40, 12)) as pilot:
+        await app.open(SCREENS[name](app))
+        await settled(app, pilot)
+        text = "\n".join(snapshots.text_of(app))
+        assert [word for word in words if word not in text] == []
+
+
 @pytest.mark.parametrize("typed", ["漢字", "e\u0301", "👩‍👩‍👧", "٣"])
 async def test_what_is_typed_may_be_wide(typed: str) -> None:
     entries = [Entry("a", f"about {typed}"), Entry("b", "nothing of it")]
