@@ -8,10 +8,13 @@ from __future__ import annotations
 import itertools
 import time
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from backend.engine.thought import ThoughtBudget, ThoughtMarks
-from backend.samplers import GrammarSampler
 from backend.types import Finish, GenerationConfig, Grammar, Priority, TokenLogprob
+
+if TYPE_CHECKING:
+    from backend.samplers import GrammarSampler
 
 _ids = itertools.count(1)
 

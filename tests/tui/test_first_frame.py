@@ -60,3 +60,12 @@ def test_the_first_frame_imports_only_what_it_shows() -> None:
     assert shown == "shown"
     early = [name for name in modules.split() if name.startswith(tuple(f"{later}." for later in LATER))]
     assert [*early, *(name for name in LATER if name in modules.split())] == []
+
+
+def test_the_manager_of_an_engine_in_a_process_of_its_own_brings_no_native_code() -> None:
+    code = (
+        "import sys; from app.sessions.manager import SessionManager; from backend.host import EngineHost; "
+        "print([name for name in ('backend.native', 'ctypes', 'jinja2', 'llama_cpp') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
