@@ -20,7 +20,7 @@ MODES: Mapping[str, str] = {
     "all": "every call runs without asking",
     "plan": "only tools that read are offered, and the model is told so",
 }
-_MODE, _TOOL, _RULE, _TEACH = "mode ", "tool ", "rule ", "teach"
+_MODE, _TOOL, _RULE, _TEACH, _NONE = "mode ", "tool ", "rule ", "teach", "none"
 # A template that shows no way of writing calls: the load can give it one, held to a grammar.
 _GENERIC = {"tool_call_format": "generic"}
 
@@ -66,6 +66,8 @@ def tool_entries(
         first = plain(str(tool.get("description") or "").partition("\n")[0])
         name = plain(str(tool["name"]))
         found.append(Entry(f"{_TOOL}{tool['name']}", name, first, fact, "tools"))
+    if not tools:
+        found.append(Entry(_NONE, "none", "this program was started without any", (), "tools"))
     for rule in rules:
         scope = "always" if rule.get("scope") == "always" else "this chat"
         fact = (Span(scope, "warning" if scope == "always" else "muted"),)
@@ -101,7 +103,11 @@ class ToolsPicker(Picker):
     @work(exclusive=True, group="tools")
     async def reload(self) -> None:
         """Read modes, tools and rules anew."""
-        await self._reload()
+        try:
+            await self._reload()
+        except FiresideError as err:
+            self._empty = str(err)
+            self.refill()
 
     async def _reload(self) -> None:
         manager, session_id = self._manager, self._session_id
@@ -112,7 +118,7 @@ class ToolsPicker(Picker):
         self.give(tool_entries(mode, self._tools, rules, self.ink.glyphs.done, calls=calls))
 
     def choose(self) -> None:
-        if (key := self.list.selected) is not None:
+        if (key := self.list.selected) is not None and key != _NONE:
             self._change(key)
 
     @work(exclusive=True, group="change")

@@ -79,7 +79,10 @@ class ValuesScreen(Picker):
     @work(exclusive=True, group="values")
     async def reload(self) -> None:
         """Read all values anew."""
-        self._shown = {value.key: value for value in await self.values()}
+        try:
+            self._shown = {value.key: value for value in await self.values()}
+        except FiresideError as err:
+            self._empty = str(err)
         self.give(map(self._entry, self._shown.values()))
 
     def _entry(self, value: Shown) -> Entry:

@@ -181,7 +181,7 @@ class Picker(Dialog[str | None]):
 
     def _nothing(self, query: str) -> list[Row]:
         if not self._entries:
-            return [Row((Span(self._empty, bold=True),))]
+            return [Row((Span(plain(self._empty), bold=True),))]
         return [
             Row((Span("Nothing here fits ", bold=True), Span(plain(query), bold=True), Span(".", bold=True))),
             Row((Span("Fewer letters find more; they need not stand side by side.", "muted"),)),

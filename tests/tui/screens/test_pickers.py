@@ -14,6 +14,7 @@ from textual.events import Paste
 
 from app import glyphs, theming
 from app.commands import COMMANDS
+from app.sessions.errors import FiresideError
 from app.tui.files import MOST
 from app.tui.keys import key_rows
 from app.tui.screens.files import FilesPicker
@@ -376,6 +377,31 @@ async def test_tools(name: str, theme: str, size: tuple[int, int]) -> None:
         await app.open(ToolsPicker(app, "s"))
         await settled(app, pilot)
         snapshots.check(app, f"tools-{name}")
+
+
+async def test_a_program_without_tools_says_so_and_a_chat_that_is_gone_too() -> None:
+    manager = FakeManager()
+
+    async def none(session_id: str) -> list[dict[str, Any]]:
+        return []
+
+    async def gone(session_id: str) -> list[dict[str, Any]]:
+        raise FiresideError("There is no such chat.")
+
+    manager.tools = none  # type: ignore[method-assign]
+    app = Harness(manager=manager)
+    async with app.run_test(size=(110, 40)) as pilot:
+        await app.open(ToolsPicker(app, "s"))
+        await settled(app, pilot)
+        assert "this program was started without any" in page(app)
+        await pilot.press("down", "down", "down", "down", "enter")
+        await settled(app, pilot)
+        assert manager.offered == ["read_file", "edit_file"]
+        await pilot.press("escape")
+        manager.tools = gone  # type: ignore[method-assign]
+        await app.open(ToolsPicker(app, "s"))
+        await settled(app, pilot)
+        assert "There is no such chat." in page(app)
 
 
 async def test_enter_sets_a_mode_hides_a_tool_and_takes_a_rule_back_in_two_presses() -> None:

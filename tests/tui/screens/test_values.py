@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from app import config, paths
 from app.config import KINDS, Settings, Value
+from app.sessions.errors import FiresideError
 from app.sessions.manager import SessionManager
 from app.tui.screens.params import ParamsScreen, shown_params
 from app.tui.screens.settings import SettingsScreen, shown_settings
@@ -50,6 +53,17 @@ async def test_parameters_and_settings(
             await app.open(SettingsScreen(app))
             await settled(app, pilot)
             snapshots.check(app, f"settings-{name}")
+
+
+async def test_why_values_cannot_be_read_is_told() -> None:
+    async def gone(session_id: str) -> dict[str, Any]:
+        raise FiresideError("There is no such chat.")
+
+    app = Harness(manager=SimpleNamespace(settings=gone))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.open(ParamsScreen(app, "s"))
+        await settled(app, pilot)
+        assert "There is no such chat." in page(app)
 
 
 async def test_a_parameter_is_edited_refused_and_taken_back() -> None:
