@@ -106,7 +106,7 @@ def run(job: OneShot) -> ExitCode:
                 if job.dry_run:
                     return _show_prompt(model, job, asked)
                 if job.is_kept:
-                    threading.Thread(target=_import_keep, name="fireside-import", daemon=True).start()
+                    threading.Thread(target=_import_keep, name="fireside-import").start()
                 _listen(model, _request(model, job, asked), sink, answer)
                 code = verdict(job, answer)
                 # Text is on its way to whoever reads it; nothing is kept waiting but the other forms.

@@ -343,7 +343,8 @@ def open_model(
     memory = _Memory(gpus)
     notes: list[str] = []
     # Native code reads the weights without the interpreter's lock: 70 ms for what comes after them.
-    threading.Thread(target=_import_ahead, name="fireside-import", daemon=True).start()
+    # No daemon: one that still imports while the process ends takes it down.
+    threading.Thread(target=_import_ahead, name="fireside-import").start()
     while True:
         demand = replace(options.demand(options.asked_slots), most_cells=most_cells)
         plan = make_plan(info, demand, *memory.now())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backend import GenerativeModel, ModelLoadError, load
+from backend import GenerativeModel, ModelLoadError, handle, load
 from tests import tiny_gguf
 
 Opener = Callable[..., GenerativeModel]
@@ -267,6 +267,21 @@ def test_a_failed_load_on_another_thread_leaves_the_process_able(
     assert "half.gguf" in str(caught[0])
     assert fresh().generate("hello", max_new_tokens=2)
     assert capfd.readouterr() == ("", "")
+
+
+def test_the_process_waits_for_what_a_failed_load_imports(
+    tiny_llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An import that is cut off by the end of the process takes the process down."""
+    threads, ran = list[threading.Thread](), threading.Event()
+    monkeypatch.setattr(
+        handle, "_import_ahead", lambda: (threads.append(threading.current_thread()), ran.set())
+    )
+    with pytest.raises(ModelLoadError) as caught:
+        load(tiny_llama, max_seq=10**12)
+    assert caught.value.cause == "out_of_memory"
+    assert ran.wait(10)
+    assert not threads[0].daemon
 
 
 def test_loading_and_generating_leave_stdout_and_stderr_alone(
