@@ -180,6 +180,23 @@ async def test_a_screen_in_few_colours(name: str, theme: str, depth: Any) -> Non
 
 
 @pytest.mark.parametrize("name", EVERY)
+async def test_every_key_that_is_told_does_something(name: str) -> None:
+    app = Harness(manager=Manager())
+    words = {"esc": ("escape",), "arrows": ("up", "down", "left", "right")}
+    async with app.run_test(size=(140, 40)) as pilot:
+        await app.open(SCREENS[name](app))
+        await settled(app, pilot)
+        for zone in range(2):
+            dialog: Any = app.screen
+            told = [key for key, _ in dialog._hints if key]
+            keys = [one for key in told for one in words.get(key, tuple(key.split(" ")))]
+            assert [key for key in keys if key not in dialog.active_bindings] == []
+            if "tab" in told and zone == 0:
+                await pilot.press("tab")
+                await settled(app, pilot)
+
+
+@pytest.mark.parametrize("name", EVERY)
 async def test_a_click_beside_a_screen_closes_it(name: str) -> None:
     app = Harness(manager=Manager())
     async with app.run_test(size=(140, 40)) as pilot:
