@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from backend.models import (
 from backend.types import ModelLoadError
 
 _LISTED = 8
+_ADDRESS = re.compile(r"[a-z]+://", re.I)
 
 
 def find_model(source: str | os.PathLike[str] | None = None) -> Path:
@@ -39,6 +41,12 @@ def find_model(source: str | os.PathLike[str] | None = None) -> Path:
             "The name of the model is empty.",
             cause="not_found",
             remedy="Name a .gguf file, a directory or a model of `fireside models list`.",
+        )
+    if _ADDRESS.match(name):
+        raise ModelLoadError(
+            f"{quoted(name)} is an address, and models are loaded from this machine.",
+            cause="not_found",
+            remedy="Fetch it first, by the names in the address: fireside models pull user/repo:Q4_K_M.",
         )
     path = _expanded(name)
     mode = _mode(path)

@@ -79,6 +79,12 @@ def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:
         assert "does not exist" in str(not_found(source))
 
 
+@pytest.mark.parametrize("scheme", ["https://huggingface.co/a/b-GGUF", "HTTP://x/y.gguf", "hf://a/b"])
+def test_an_address_is_told_from_a_name_with_the_way_to_fetch_it(scheme: str) -> None:
+    text = str(not_found(scheme))
+    assert "is an address" in text and "fireside models pull" in text
+
+
 @pytest.mark.parametrize("source", ["", "  ", "x" * 5000, "a\0b", "~no-such-user-here", "🙂"])
 def test_senseless_names_are_not_found(source: str) -> None:
     assert str(not_found(source)).isprintable()
