@@ -24,6 +24,7 @@ from app.sessions.events import (
     Response,
     ResponseEvent,
     SessionEvent,
+    SessionNoticeEvent,
     SessionSpeedEvent,
 )
 from app.sessions.hooks import ElicitationRequestCtx, StreamHooks
@@ -128,12 +129,19 @@ class FollowedTurn:
                 self._called(call)
             case OutputItemDoneEvent(item=FunctionCallOutput(denied=True) as output):
                 self._denied(output)
-            case OutputFileDoneEvent():
-                self.answer.files.append({"id": event.file_id, "filename": event.filename})
-            case SessionSpeedEvent():
-                self._speeds.append(event)
             case ResponseEvent() if isinstance(event, TERMINAL_TYPES):
                 self._response = event.response
+            case _:
+                self._take_other(event)
+
+    def _take_other(self, event: SessionEvent) -> None:
+        match event:
+            case OutputFileDoneEvent():
+                self.answer.files.append({"id": event.file_id, "filename": event.filename})
+            case SessionNoticeEvent(message=message):
+                notify(message)
+            case SessionSpeedEvent():
+                self._speeds.append(event)
             case _:
                 pass
 

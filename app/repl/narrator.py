@@ -30,6 +30,7 @@ from app.sessions.events import (
     SessionEvent,
     SessionInputConsumedEvent,
     SessionModelLoadEvent,
+    SessionNoticeEvent,
     SessionPrefillEvent,
     SessionQueueEvent,
     SessionSpeedEvent,
@@ -408,6 +409,15 @@ class Narrator:
             case CompactionFailedEvent(error=error):
                 page.state("")
                 page.note(f"no summary: {(error or {}).get('message', 'it failed')}", warning=True)
+            case SessionBranchEvent(active=active):
+                self._answered = None
+                self.is_anew = active is not None and active == self.question_id
+            case _:
+                self._note(event)
+
+    def _note(self, event: SessionEvent) -> None:
+        page = self.page
+        match event:
             case ResponseRetryEvent(attempt=attempt, max_attempts=most):
                 page.note(f"trying again, {attempt} of {most}")
             case ResponseErrorEvent(error=error, tool_name=str() as tool):
@@ -416,9 +426,8 @@ class Narrator:
                 page.note(f"refused: {reason}")
             case OutputFileDoneEvent(filename=name):
                 page.note(f"a file was made: {name or event.file_id}")
-            case SessionBranchEvent(active=active):
-                self._answered = None
-                self.is_anew = active is not None and active == self.question_id
+            case SessionNoticeEvent(message=message):
+                page.note(message, warning=True)
             case _:
                 pass
 

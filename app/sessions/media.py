@@ -97,17 +97,16 @@ def require_senses(card: ChatCard, files: Iterable[SessionFile]) -> None:
 
 
 def withheld_notice(card: ChatCard, files: Iterable[SessionFile]) -> str:
-    """That the model of `card` gets these files of earlier turns by name only; "" where there is none."""
+    """That the model of `card` cannot take these files of earlier turns; "" where it can take them all."""
     kinds = [medium_of(file) for file in files]
     told: list[str] = []
     for medium, about in _MEDIA.items():
-        if medium in senses(card) or not (count := kinds.count(medium)):
-            continue
-        what = f"the {about.word} of an earlier turn"
-        if count > 1:
-            what = f"the {count:,} {about.word}s of earlier turns"
-        told.append(f"{card.model_id} cannot {about.sense}: it gets {what} by name only.")
-    return " ".join(told)
+        count = 0 if medium in senses(card) else kinds.count(medium)
+        if count == 1:
+            told.append(f"cannot {about.sense} the {about.word} of an earlier turn")
+        elif count:
+            told.append(f"cannot {about.sense} {count:,} {about.word}s of earlier turns")
+    return f"{card.model_id} {', '.join(told)}" if told else ""
 
 
 def withheld_part(file: SessionFile, pixels: tuple[int, int] | None) -> Json:

@@ -64,6 +64,8 @@ class Following:
         self.attached: list[dict[str, Any]] = []
         """Blocks that go with the next message."""
         self.has_older = False
+        self.variant_keys = "[ ]"
+        """What walks the variants, as a row tells it."""
         self._id: str | None = session_id
         self._changed = changed
         self._prepare = prepare
@@ -247,9 +249,19 @@ class Following:
                 self._fail(
                     str(error.get("message")), str(error.get("remediation") or ""), str(error.get("code"))
                 )
+            case _:
+                self._take_note(event)
+
+    def _take_note(self, event: SessionEvent) -> None:
+        """Events that a line across the page tells of."""
+        from app.sessions import events
+
+        match event:
             case events.CompactionFailedEvent(error=error):
                 self.facts.summarising = False
                 self.add_note(str((error or {}).get("message", "Nothing was summarised.")))
+            case events.SessionNoticeEvent(message=message):
+                self.add_note(message, lost=True)
             case _:
                 pass
 
@@ -486,7 +498,7 @@ class Following:
             place = next((index for index, one in enumerate(others) if one["active"]), 0)
             variant = (place + 1, len(others)) if len(others) > 1 else None
             if variant != row.variant:
-                row.variant = variant
+                row.variant, row.variant_keys = variant, self.variant_keys
                 self.page.changed(row)
 
     def _spawn(self, work: Any) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from app.kinds import clip
-from app.sessions.errors import FiresideError
 from app.terminal import sanitize
 from app.tui.model_state import short_name
 from app.tui.widgets.paste import Folds
@@ -151,13 +150,27 @@ def picture_names(attached: Iterable[Mapping[str, Any]], named: Iterable[Path]) 
     return [*names, *[path.name for path in named if is_picture(path.name)]]
 
 
+def drop_pictures(attached: list[Block]) -> None:
+    """Take the pictures out of what goes with the next message."""
+    attached[:] = [block for block in attached if block.get("type") != "input_image"]
+
+
 def require_sight(
-    pictures: Sequence[str], card: ChatCard | None, chosen: str | None, *, loading: bool
+    pictures: Sequence[str],
+    card: ChatCard | None,
+    chosen: str | None,
+    *,
+    loading: bool,
+    attached: Sequence[str] = (),
 ) -> None:
     """FiresideError where the model that will answer cannot see `pictures`, or is not known yet.
 
-    `chosen` is the chat's own model, which may not be the one that `card` tells of.
+    `chosen` is the chat's own model, which may not be the one that `card` tells of; `attached` are those
+    of the pictures that the message does not name.
     """
+    # The prompt of the chat line by line imports this module before it is shown.
+    from app.sessions.errors import FiresideError
+
     if loading:
         raise FiresideError(
             "The model is still being loaded, and may not see. Send the picture when it is ready.",
@@ -166,10 +179,13 @@ def require_sight(
         )
     if card is None or card.supports_vision or (chosen and short_name(chosen) != short_name(card.model_id)):
         return
-    names = clip(" and ".join(pictures))
+    names = sanitize(clip(" and ".join(attached or pictures)))
+    other = f"take {names} out"
+    if attached:
+        other = f"send it without {names}, which is no longer attached"
     raise FiresideError(
         f"{short_name(card.model_id)} cannot see, so nothing was sent. "
-        f"Choose a model that sees (/model), or take {sanitize(names)} out.",
+        f"Choose a model that sees (/model), or {other}.",
         400,
         "no_vision",
     )

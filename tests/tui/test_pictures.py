@@ -189,3 +189,20 @@ async def test_a_picture_is_a_part_of_its_message_and_folds(tmp_path: Path) -> N
         assert any("▸ picture  chart.png" in line for line in run.screen())
         await run.pilot.press("enter")
         await run.until(lambda: UPPER in "\n".join(run.screen()))
+
+
+async def test_a_chat_whose_pictures_the_next_model_cannot_see_goes_on_and_says_so_once(
+    tmp_path: Path,
+) -> None:
+    saved(tmp_path)
+    engine = ScriptedEngine([["a red bar"], ["words"], ["more words"]], card=SEES)
+    async with running(engine=engine, workspace=tmp_path) as run:
+        await run.send("what is @chart.png ")
+        await run.until(lambda: run.texts("answer") == ["a red bar"])
+        engine.card = replace(CARD, model_id="mole")
+        await run.ask("and now?")
+        await run.ask("and then?")
+        assert run.texts("note") == ["mole cannot see the picture of an earlier turn"]
+        assert "mole cannot see the picture of an earlier turn" in "\n".join(run.screen())
+        assert "error" not in run.kinds()
+        assert "[picture chart.png, 40x8: not shown to this model]" in str(engine.requests[2].messages)
