@@ -64,7 +64,7 @@ async def divide(face: Face, reply: Reply, wanted: str = "") -> None:
         return
     held, end = len(reply.thought), len(reply.whole)
     if not wanted:
-        wanted = await choose(face, "What of the reply is its answer?", _choices(reply, starts)) or ""
+        wanted = await choose(face, "Where does the answer begin?", _choices(reply, starts)) or ""
         if not wanted:
             return
     if wanted == "answer":
@@ -80,7 +80,7 @@ async def divide(face: Face, reply: Reply, wanted: str = "") -> None:
         face.say("The reply was left as it is.")
         return
     await face.manager.resplit(reply.item_id, chosen)
-    face.say(f"{_told(chosen, end)} The reply as it was is another variant.")
+    face.say("Divided anew. The reply as it was is another variant.")
 
 
 def _choices(reply: Reply, starts: Sequence[int]) -> list[Choice]:
@@ -91,15 +91,9 @@ def _choices(reply: Reply, starts: Sequence[int]) -> list[Choice]:
     ]
     for number, start in enumerate(starts, 1):
         if start:
-            detail = AS_IT_IS if start == held else "the answer begins here"
+            detail = AS_IT_IS if start == held else ""
             choices.append(Choice(str(number), f"{number}  {clean(reply.line(start))}", detail))
     return choices
-
-
-def _told(chosen: int, end: int) -> str:
-    if chosen == 0:
-        return "All of it is the answer now."
-    return "All of it is thought now." if chosen == end else "What comes before that line is thought now."
 
 
 async def _resplit(face: Face, rest: str) -> None:

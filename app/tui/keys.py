@@ -191,7 +191,8 @@ def read_keymap(table: Mapping[str, object]) -> tuple[dict[str, str], list[str]]
             wrong.append(f'keys.{name} takes a text such as "ctrl+r".')
         else:
             try:
-                keymap[name] = ",".join(_read(part, known[name]) for part in value.split(",") if part.strip())
+                parts = ["comma"] if value.strip() == "," else _split(value)
+                keymap[name] = ",".join(_read(part, known[name]) for part in parts)
             except ValueError as err:
                 wrong.append(f"keys.{name}: {err}")
     while clash := next(iter(_clashes(keymap)), None):

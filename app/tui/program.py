@@ -292,6 +292,8 @@ class Program(Stage):
             name=self.answerer,
             prepare=self._prepare,
         )
+        keys = (word("variant_before", self.bound), word("variant_after", self.bound))
+        chat.variant_keys = " ".join(filter(None, keys))
         return chat
 
     async def _prepare(self, manager: SessionManager, session_id: str) -> None:

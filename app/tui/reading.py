@@ -113,7 +113,8 @@ class Reading(Writing):
         if name == "block_edit":
             self._edit_block(item)
         elif item is None:
-            self.say("this is not part of the conversation")
+            is_new = self.chat.busy and self.transcript.current in self.chat.story.entries[-2:]
+            self.say("it is still being written" if is_new else "this is not part of the conversation")
         elif name == "block_divide":
             self.divide(item)
         elif name == "block_fork":
@@ -133,6 +134,8 @@ class Reading(Writing):
         fold: Hint = ("block_fold", "fold")
         if isinstance(item, Message | Reasoning):
             return (("block_copy", "copy"), ("block_divide", "divide"), ("block_fork", "fork"), fold)
+        if item is None:
+            return (("block_copy", "copy"), fold)
         return (("block_copy", "copy"), ("block_fork", "fork"), fold)
 
     def _copy_code(self, entry: Entry) -> None:

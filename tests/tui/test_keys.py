@@ -65,16 +65,13 @@ def test_a_key_taken_back_is_taken_again() -> None:
         ("?", "question_mark"),
         ("Esc", "escape"),
         ("PgUp", "pageup"),
+        (",", "comma"),
     ],
 )
 def test_keys_are_written_as_people_do(written: str, read: str) -> None:
-    names = {"stop": "f12", "retry": "f11", "help": "f10", "page_up": "f9"}
-    assert (
-        read_keymap(
-            {**names, "variant_after": written} if read == "question_mark" else {**names, "fold": written}
-        )[0].get("variant_after" if read == "question_mark" else "fold")
-        == read
-    )
+    others = {"stop": "f12", "retry": "f11", "help": "f10", "page_up": "f9"}
+    # One that counts for letters too.
+    assert read_keymap({**others, "variant_after": written})[0]["variant_after"] == read
 
 
 def test_no_key_at_all() -> None:

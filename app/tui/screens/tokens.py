@@ -156,7 +156,8 @@ class TokenView(Dialog[TokenChoice | None]):
             self._told = ("They cannot be recorded.", plain(str(err)))
         else:
             self._record = None
-            self._told = ("Those of the next reply are recorded.", "ctrl+r answers the last message again.")
+            again = self.shell.label("retry")
+            self._told = ("Those of the next reply are recorded.", f"{again} answers the last message again.")
             self.hint(_EMPTY_HINTS[1:])
         self._show_empty()
 

@@ -110,6 +110,8 @@ class NameRow(Entry):
         """`facts` as ("2.4 s", "109 tok/s"); `variant` as (2, 3) for the second of three."""
         super().__init__(id=id, live=live)
         self.name = name
+        self.variant_keys = "[ ]"
+        """What walks the variants."""
         self.facts = tuple(facts)
         self.variant = variant
 
@@ -120,7 +122,9 @@ class NameRow(Entry):
     def arrange(self, sheet: Sheet) -> list[Section]:
         left = [Run(self.source, "assistant:b", 0)]
         if self.variant is not None and self.variant[1] > 1:
-            left += [Run(f"{GROUP_GAP}variant {self.variant[0]} of {self.variant[1]}{GAP}[ ]", "muted")]
+            place, count = self.variant
+            keys = f"{GAP}{self.variant_keys}" if self.variant_keys else ""
+            left += [Run(f"{GROUP_GAP}variant {place} of {count}{keys}", "muted")]
         facts = "" if sheet.narrow else GROUP_GAP.join([plain(fact) for fact in self.facts])
         right = [Run(cut(facts, int(sheet.measure * _FACTS_SHARE)), "muted")] if facts else []
         dress = Dress(LIVE_EDGE, "primary") if self.live else PLAIN
