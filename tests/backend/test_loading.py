@@ -81,8 +81,8 @@ def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scheme", ["https://huggingface.co/a/b-GGUF", "HTTP://x/y.gguf", "hf://a/b"])
 def test_an_address_is_told_from_a_name_with_the_way_to_fetch_it(scheme: str) -> None:
-    text = str(not_found(scheme))
-    assert "is an address" in text and "fireside models pull" in text
+    err = not_found(scheme)
+    assert "is an address" in str(err) and "fireside models pull" in err.remedy
 
 
 @pytest.mark.parametrize("source", ["", "  ", "x" * 5000, "a\0b", "~no-such-user-here", "🙂"])
