@@ -20,7 +20,7 @@ from app.repl.page import StyledPage
 from app.repl.plain_page import PlainPage
 from app.sessions.errors import FiresideError
 from app.terminal import sanitize
-from app.tui.sending import drop_pictures, mentions, picture_names, require_sight, shell_block
+from app.tui.sending import mentions, picture_names, require_sight, shell_block
 from app.tui.start import SLOTS, Start
 
 if TYPE_CHECKING:
@@ -129,12 +129,12 @@ class ReplFace:
         """Post a message with what is attached; `shown` are its blocks, where parts of it are folded."""
         blocks = list(shown) or [{"type": "input_text", "text": text}]
         named = mentions(text, self.folder)
-        if pictures := picture_names(self.chat.attached, named):
-            await self._require_sight(pictures)
+        if picture_names(self.chat.attached, named):
+            await self._require_sight(named)
         await self.chat.send(blocks, named)
 
-    async def _require_sight(self, pictures: Sequence[str]) -> None:
-        """FiresideError where the model cannot see them: nothing is uploaded, and none stays attached."""
+    async def _require_sight(self, named: Sequence[Path]) -> None:
+        """FiresideError where the model cannot see what goes with the message; nothing is uploaded then."""
         loading = self._loading if self._loading is not None and not self._loading.done() else None
         if loading is not None and self.console.piped:
             await asyncio.wait([loading])
@@ -142,14 +142,8 @@ class ReplFace:
         chosen = None
         if self.session_id is not None:
             chosen = (await self.manager.settings(self.session_id))["model"]["value"]
-        attached = picture_names(self.chat.attached, ())
-        card, is_loading = self.manager.desk.card, loading is not None
-        try:
-            require_sight(pictures, card, chosen, loading=is_loading, attached=attached)
-        except FiresideError as err:
-            if err.code == "no_vision":
-                drop_pictures(self.chat.attached)
-            raise
+        card = self.manager.desk.card
+        require_sight(self.chat.attached, named, card, chosen, loading=loading is not None)
 
     async def run_shell(self, line: str) -> None:
         """Run a shell line; what it printed goes with the next message."""

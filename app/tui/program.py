@@ -18,7 +18,7 @@ from app.tui.bell import rings
 from app.tui.grid import Grid
 from app.tui.keys import word
 from app.tui.model_state import UNKNOWN, ModelState, short_name
-from app.tui.sending import Block, blocks_of, file_block, mentions, picture_names, require_sight
+from app.tui.sending import Block, blocks_of, file_block, mentions, require_sight
 from app.tui.stage import Stage, one_line
 from app.tui.start import Start, configure, in_thread, make_manager, newest_of
 from app.tui.widgets.history import History
@@ -578,10 +578,9 @@ class Program(Stage):
         if blocks is None:
             blocks = blocks_of(draft, self.draft.folds)
         named = [path for path in mentions(draft, self.folder)]
+        loading = self.model.load is not None
+        require_sight(chat.attached, named, chat.manager.desk.card, chat.facts.model, loading=loading)
         attached = list(chat.attached)
-        if pictures := picture_names(attached, named):
-            loading = self.model.load is not None
-            require_sight(pictures, chat.manager.desk.card, chat.facts.model, loading=loading)
         if named:
             session_id = await chat.ensure()
             for path in named:

@@ -150,27 +150,24 @@ def picture_names(attached: Iterable[Mapping[str, Any]], named: Iterable[Path]) 
     return [*names, *[path.name for path in named if is_picture(path.name)]]
 
 
-def drop_pictures(attached: list[Block]) -> None:
-    """Take the pictures out of what goes with the next message."""
-    attached[:] = [block for block in attached if block.get("type") != "input_image"]
-
-
 def require_sight(
-    pictures: Sequence[str],
+    attached: list[Block],
+    named: Iterable[Path],
     card: ChatCard | None,
     chosen: str | None,
     *,
     loading: bool,
-    attached: Sequence[str] = (),
 ) -> None:
-    """FiresideError where the model that will answer cannot see `pictures`, or is not known yet.
+    """FiresideError where a picture is to go with a message that a model will answer which cannot see, or
+    is not known yet. Those that are only `attached`, which no word stands for, are then let go.
 
-    `chosen` is the chat's own model, which may not be the one that `card` tells of; `attached` are those
-    of the pictures that the message does not name.
+    `chosen` is the chat's own model, which may not be the one that `card` tells of.
     """
     # The prompt of the chat line by line imports this module before it is shown.
     from app.sessions.errors import FiresideError
 
+    if not (pictures := picture_names(attached, named)):
+        return
     if loading:
         raise FiresideError(
             "The model is still being loaded, and may not see. Send the picture when it is ready.",
@@ -179,10 +176,10 @@ def require_sight(
         )
     if card is None or card.supports_vision or (chosen and short_name(chosen) != short_name(card.model_id)):
         return
-    names = sanitize(clip(" and ".join(attached or pictures)))
-    other = f"take {names} out"
-    if attached:
-        other = f"send it without {names}, which is no longer attached"
+    held = picture_names(attached, ())
+    attached[:] = [block for block in attached if block.get("type") != "input_image"]
+    names = sanitize(clip(" and ".join(held or pictures)))
+    other = f"send it without {names}, which is no longer attached" if held else f"take {names} out"
     raise FiresideError(
         f"{short_name(card.model_id)} cannot see, so nothing was sent. "
         f"Choose a model that sees (/model), or {other}.",
