@@ -247,7 +247,7 @@ class ModelPicker(Zones[ModelChoice | None]):
     def _choice_row(self, number: int, name: str, choices: Sequence[tuple[str, bool, bool]]) -> Row:
         """One thing to choose: its values as (text, chosen, too much)."""
         active = self.in_choices and self._choice == number
-        prompt = Span(f"{self.ink.glyphs.prompt} " if active else "  ", "primary", bold=self.ink.plain)
+        prompt = Span(f"{self.ink.glyphs.prompt} " if active else "  ", "primary", bold=True)
         spans = [prompt, Span(f"{name:<10}", "text" if active else "muted", bold=active)]
         for text, chosen, too_much in choices:
             role = "primary" if chosen and active else "faint" if too_much else "text"

@@ -196,7 +196,7 @@ class SearchScreen(Zones[Found | None]):
     def show_choices(self) -> None:
         self._filter_at = min(self._filter_at, len(self._filters) - 1)
         prompt = self.ink.glyphs.prompt if self.in_choices else " "
-        spans = [Span(f"{prompt} ", "primary", bold=self.ink.plain)]
+        spans = [Span(f"{prompt} ", "primary", bold=True)]
         gap = self._filter_gap
         for number, (name, values) in enumerate(self._filters.items()):
             here = self.in_choices and number == self._filter_at

@@ -85,7 +85,7 @@ class ChoicePage(Widget, can_focus=True):
         choice = self.choices[number]
         here = number == self._at
         focused = here and self.has_focus
-        edge = Span(ink.glyphs.prompt if focused else " ", "primary", bold=ink.plain)
+        edge = Span(ink.glyphs.prompt if focused else " ", "primary", bold=True)
         key = Span(ink.key(choice.key), bold=True)
         label = Span(choice.label, bold=here)
         left = [*fitted((key,), _KEY_WIDTH), label]

@@ -128,4 +128,4 @@ class Filter(Horizontal):
     def _show_prompt(self, *, focused: bool) -> None:
         ink = ink_of(self)
         mark = ink.glyphs.prompt if focused and not self._hidden else " "
-        self._prompt.show([Row((Span(mark, "primary", bold=ink.plain),), indent=0)])
+        self._prompt.show([Row((Span(mark, "primary", bold=True),), indent=0)])
