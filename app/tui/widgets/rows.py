@@ -95,7 +95,7 @@ class RowList(Widget, can_focus=False):
             self.key = key
 
     class Chosen(Message):
-        """A row was clicked while it was selected."""
+        """A row was clicked while it was selected, or where one click is enough."""
 
         def __init__(self, key: str) -> None:
             super().__init__()
@@ -108,11 +108,16 @@ class RowList(Widget, can_focus=False):
         selected: str | None = None,
         ground: str = "panel",
         to_the_end: bool = False,
+        one_click: bool = False,
         id: str | None = None,
     ) -> None:
-        """`to_the_end`: the selection takes the thumb's column too, where there is no thumb."""
+        """`to_the_end`: the selection takes the thumb's column too, where there is no thumb.
+
+        `one_click`: a click chooses a row at once, where it needs no second thought.
+        """
         super().__init__(id=id)
         self._to_the_end = to_the_end
+        self._one_click = one_click
         self._rows: list[Row] = []
         self._places: dict[str, int] = {}
         self._order: list[int] = []
@@ -258,10 +263,10 @@ class RowList(Widget, can_focus=False):
         if place >= len(self._rows) or (key := self._rows[place].key) is None:
             return
         event.stop()
-        if key == self._selected:
+        chosen = self._one_click or key == self._selected
+        self.select(key)
+        if chosen:
             self.post_message(self.Chosen(key))
-        else:
-            self.select(key)
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
         event.stop()

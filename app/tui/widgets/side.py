@@ -172,7 +172,7 @@ class ChatsPane(Vertical, can_focus=True):
         self._step = 0
         self._has_keys = False
         self._head = Lines(ground="surface", id="chats-head")
-        self._list = RowList(ground="surface", to_the_end=True, id="chats-list")
+        self._list = RowList(ground="surface", to_the_end=True, one_click=True, id="chats-list")
         self._foot = Lines(ground="surface", id="chats-foot")
 
     def compose(self) -> ComposeResult:

@@ -223,3 +223,13 @@ async def test_the_keys_that_are_told_are_those_that_are_bound() -> None:
         await pilot.pause()
         text = "\n".join(snapshots.text_of(app))
         assert "f9 new" in text and "search" not in text
+
+
+async def test_a_click_opens_a_chat() -> None:
+    app = PaneApp()
+    async with app.run_test(size=(60, 40)) as pilot:
+        await pilot.pause()
+        y = next(y for y, line in enumerate(snapshots.text_of(app)) if "Colour of basalt" in line)
+        await pilot.click(offset=(8, y))
+        await pilot.pause()
+        assert app.wishes == [("5", "open")]
