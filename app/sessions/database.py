@@ -116,7 +116,7 @@ class _Thread(threading.Thread):
             try:
                 result = work(connection)
             except sqlite3.Error as err:
-                failure = ServerError(f"The chat store failed: {err}.", code="store_error")
+                failure = _failure(err, self._path)
                 failure.__cause__ = err
                 future.set_exception(failure)
             except BaseException as err:
@@ -145,15 +145,35 @@ def _connect(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
             _migrate(connection, path)
     except sqlite3.DatabaseError as err:
         connection.close()
-        raise ServerError(
-            f"The chat store {path} cannot be opened: {err}. "
-            f"Move it away to start a new one; `fireside sessions import` reads exports back in.",
-            code="store_unreadable",
-        ) from err
+        raise _failure(err, path) from err
     except ServerError:
         connection.close()
         raise
     return connection
+
+
+def _failure(err: sqlite3.Error, path: Path | None) -> ServerError:
+    """What SQLite says, with the file it means and what to do about it."""
+    store = f"The chat store {path}" if path else "The chat store in memory"
+    match getattr(err, "sqlite_errorcode", 0) & 0xFF:
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            text = f"{store} is held by another program for more than {BUSY_S:g} s. Close it and try again."
+            return ServerError(text, code="store_busy")
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            text = f"{store} cannot be opened or is damaged: {err}. Move it away to start a new one"
+            return ServerError(
+                f"{text}; `fireside sessions import` reads exports back in.", code="store_unreadable"
+            )
+        case sqlite3.SQLITE_FULL:
+            return ServerError(
+                f"{store} cannot grow: the disk is full. Make room and try again.", code="store_error"
+            )
+        case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            return ServerError(
+                f"{store} cannot be used: {err}. Look at its folder's rights and disk.", code="store_error"
+            )
+        case _:
+            return ServerError(f"The chat store failed: {err}.", code="store_error")
 
 
 def _migrate(connection: sqlite3.Connection, path: Path | None) -> None:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.sessions import database
 from app.sessions.agents import agent_from_bundle
 from app.sessions.database import Database
 from app.sessions.errors import FiresideError, InvalidInputError
@@ -288,4 +289,30 @@ async def test_a_store_that_fails_says_so(tmp_path: Path) -> None:
     with pytest.raises(FiresideError, match="The chat store failed") as failure:
         await store.database.write(lambda one: one.execute("INSERT INTO nothing VALUES (1)"))
     assert isinstance(failure.value.__cause__, sqlite3.Error)
+    await store.close()
+
+
+async def test_a_damaged_page_names_the_file_and_the_way_out(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    await Store(path).close()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+    store = Store(path)
+    with pytest.raises(FiresideError, match=r"x\.db .*is damaged.*Move it away") as failure:
+        await store.database.read(lambda one: one.execute("SELECT * FROM items").fetchall())
+    await store.close()
+    assert failure.value.code == "store_unreadable"
+
+
+async def test_a_store_that_another_program_holds_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "BUSY_S", 0.05)
+    store = Store(tmp_path / "x.db")
+    other = sqlite3.connect(tmp_path / "x.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(FiresideError, match=r"x\.db is held by another program"):
+        await store.database.write(lambda one: one.execute("SELECT 1"))
+    other.close()
+    assert await store.database.write(lambda one: one.execute("SELECT 1").fetchone()[0]) == 1
     await store.close()
