@@ -295,8 +295,12 @@ async def test_a_store_that_fails_says_so(tmp_path: Path) -> None:
 async def test_a_damaged_page_names_the_file_and_the_way_out(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     await Store(path).close()
+    with sqlite3.connect(path) as connection:
+        size = connection.execute("PRAGMA page_size").fetchone()[0]
+        page = connection.execute("SELECT rootpage FROM sqlite_master WHERE name='items'").fetchone()[0]
+    connection.close()
     whole = path.read_bytes()
-    path.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+    path.write_bytes(whole[: size * (page - 1)] + b"\xff" * size + whole[size * page :])
     store = Store(path)
     with pytest.raises(FiresideError, match=r"x\.db .*is damaged.*Move it away") as failure:
         await store.database.read(lambda one: one.execute("SELECT * FROM items").fetchall())
