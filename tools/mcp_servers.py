@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from tools.definition import Effect, Tool, ToolError
+from tools.mcp_lenient import lenient
 from tools.output import describe_error
 from tools.process import tool_environment
 
@@ -102,16 +105,20 @@ class McpServer:
         try:
             from mcp import Client, StdioServerParameters
             from mcp.client.stdio import stdio_client
+            from mcp.client.streamable_http import streamable_http_client
         except ImportError as err:
             raise McpError("MCP servers need an extra package: pip install 'fireside[mcp]'.") from err
+        # What a server writes beside the protocol is logged with its traceback, which nobody here reads.
+        logging.getLogger("mcp").addHandler(logging.NullHandler())
+        logging.getLogger("mcp").propagate = False
         if config.url:
-            return Client(config.url, read_timeout_seconds=_CALL_S)
+            return Client(lenient(streamable_http_client(config.url)), read_timeout_seconds=_CALL_S)
         if not config.command:
             raise McpError(f"The MCP server {config.name} has neither a command nor a url.")
         program, *arguments = config.command
         environment = {**tool_environment(), **config.environment}
         parameters = StdioServerParameters(command=program, args=arguments, env=environment)
-        return Client(stdio_client(parameters, errlog=log), read_timeout_seconds=_CALL_S)
+        return Client(lenient(stdio_client(parameters, errlog=log)), read_timeout_seconds=_CALL_S)
 
     async def _listed(self, client: Client) -> list[Tool]:
         found: list[Tool] = []
@@ -119,7 +126,8 @@ class McpServer:
         while len(found) < _MOST_TOOLS:
             page = await client.list_tools(cursor=cursor)
             for listed in page.tools:
-                found.append(self._tool(listed.name, listed.description or "", listed.input_schema))
+                made = self._tool(listed.name, listed.description or "", listed.input_schema)
+                found.append(replace(made, name=_free(made.name, {tool.name for tool in found})))
             cursor = page.next_cursor
             if cursor is None:
                 break
@@ -153,6 +161,8 @@ class McpServer:
                 f"{self._config.name} could not do {name}. {describe_error(_first(err))}"
             ) from err
         text = "\n".join(_text(block) for block in result.content)
+        if not text and result.structured_content is not None:
+            text = json.dumps(result.structured_content, ensure_ascii=False)
         if result.is_error:
             raise ToolError(text or f"{name} failed.")
         return text
@@ -182,6 +192,14 @@ class McpServers(contextlib.AbstractAsyncContextManager["McpServers"]):
 
     async def __aexit__(self, *_: object) -> None:
         await asyncio.gather(*(server.close() for server in self._servers))
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """`name`, numbered where another tool of the server became the same one."""
+    number = 2
+    while name in taken:
+        name, number = f"{name[:60]}_{number}", number + 1
+    return name
 
 
 def _fail(ready: asyncio.Future[None], err: McpError) -> None:

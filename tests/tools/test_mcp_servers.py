@@ -139,6 +139,57 @@ async def test_the_tools_of_an_http_server(address: str, use: Use) -> None:
         assert (await use(add, ToolContext(), a=20, b=22)).text == "42"
 
 
+CARELESS = r"""
+import json, sys
+print("Starting the server ...", flush=True)
+TOOLS = [
+    {"name": "plain", "inputSchema": {"type": "object", "properties": {"a": {"type": "string"}}}},
+    {"name": "untyped", "inputSchema": {"anyOf": [{"properties": {"z": {"type": "integer"}}}]}},
+    {"name": "bare", "inputSchema": {}, "description": None},
+    {"name": "promises", "inputSchema": {"type": "object"}, "outputSchema": {"type": "object"}},
+    {"name": "long" * 20, "inputSchema": {"type": "object"}},
+    {"name": "long" * 20 + "er", "inputSchema": {"type": "object"}},
+    {"description": "no name"},
+]
+for line in sys.stdin:
+    asked = json.loads(line)
+    match asked.get("method"):
+        case "initialize":
+            version = asked["params"]["protocolVersion"]
+            about = {"serverInfo": {"name": "x", "version": "1"}, "capabilities": {"tools": {}}}
+            result = {"protocolVersion": version, **about}
+        case "tools/list":
+            result = {"tools": TOOLS}
+        case "tools/call" if asked["params"]["name"] == "plain":
+            result = {"content": [], "structuredContent": {"answer": 42}}
+        case "tools/call":
+            result = {"content": [{"type": "text", "text": "called"}]}
+        case _:
+            error = {"code": -32601, "message": "no"}
+            if "id" in asked:
+                print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": error}), flush=True)
+            continue
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+
+
+async def test_one_careless_tool_does_not_cost_the_others(
+    tmp_path: Path, use: Use, capfd: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "careless.py"
+    program.write_text(CARELESS)
+    async with McpServers([McpServerConfig("it", (sys.executable, str(program)))]) as servers:
+        assert servers.warnings == []
+        tools = {made.name: made for made in servers.tools}
+        assert list(tools)[:4] == ["it_plain", "it_untyped", "it_bare", "it_promises"]
+        assert len(tools) == 6
+        assert all(len(name) <= 64 for name in tools)
+        assert (await use(tools["it_plain"], a="x")).text == '{"answer": 42}'
+        for name in ("it_untyped", "it_bare", "it_promises"):
+            assert (await use(tools[name])).text == "called"
+    assert capfd.readouterr() == ("", "")
+
+
 def test_importing_the_room_does_not_import_the_package() -> None:
     program = "import sys, tools.mcp_servers; print('mcp' in sys.modules)"
     root = Path(__file__).resolve().parents[2]
