@@ -194,7 +194,8 @@ def _run(command: Sequence[str], data: bytes | None, environ: Mapping[str, str])
             stdout=subprocess.PIPE if data is None else subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             timeout=TOOL_TIME_S,
-            env=dict(environ),
+            # macOS takes text for another encoding where no locale says UTF-8, as in tmux or over ssh.
+            env={**environ, "LC_ALL": "en_US.UTF-8"} if command in (_MAC.copy, _MAC.paste) else dict(environ),
             # It outlives the terminal, and its Ctrl-C is not ours.
             start_new_session=True,
             check=False,

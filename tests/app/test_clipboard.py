@@ -124,6 +124,15 @@ def test_a_tool_that_stays_to_serve_does_not_hold_the_copy_up(tmp_path: Path) ->
     assert copy("x", None, environ=environ).tool == "wl-copy"
 
 
+def test_macos_is_told_the_encoding_where_no_locale_says_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clipboard.sys, "platform", "darwin")
+    fake(tmp_path, "pbcopy", f"/bin/cat > /dev/null; echo $LC_ALL > {tmp_path}/locale")
+    assert copy("\u00e9", None, environ={**PLAIN, "PATH": str(tmp_path), "LC_ALL": "C"}).tool == "pbcopy"
+    assert "UTF-8" in (tmp_path / "locale").read_text()
+
+
 def test_windows_gets_its_own_encoding(tmp_path: Path) -> None:
     fake(tmp_path, "clip.exe", f"/bin/cat > {tmp_path}/text")
     copy("\u00e9\U0001f525", None, environ={**PLAIN, "PATH": str(tmp_path), "WSL_DISTRO_NAME": "Debian"})
