@@ -171,7 +171,9 @@ class FiresideApp(Rooms):
             await super().on_event(event)
 
     def _begins_at_card(self, event: events.Key) -> bool:
-        if event.is_forwarded or not self.screen_stack or self.focused is not self.approval:
+        if event.is_forwarded or not self.furnished or not self.screen_stack:
+            return False
+        if self.focused is not self.approval:
             return False
         words = self.approval.words(event)
         if words:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections.abc import Generator, Mapping, Sequence
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
@@ -45,6 +47,17 @@ OFFERED = frozenset({"save_copy", "undo_delete"})
 def writing_by_vi(draft: Draft) -> bool:
     """Whether keys write, and esc would leave that mode of vi's first."""
     return draft.has_focus and draft.vi is not None and draft.vi.inserts
+
+
+_PARTS = (
+    "app.tui.chat",
+    "app.tui.transcript.gallery",
+    "app.tui.widgets.approval",
+    "app.tui.widgets.completion",
+    "app.tui.widgets.side",
+    "app.tui.widgets.waiting",
+)
+"""What the first frame does without."""
 
 
 class Stage(App[int]):
@@ -164,6 +177,8 @@ class Stage(App[int]):
 
     async def furnish(self) -> None:
         """Bring the parts that the first frame does without."""
+        # Beside the event loop: a key would wait for it.
+        await asyncio.to_thread(_import_parts)
         main = self.query_one("#main")
         await self.side.mount(self.pane)
         await main.mount(self.approval, self.waiting, before=self.seam)
@@ -178,13 +193,17 @@ class Stage(App[int]):
     # ---- keys ------------------------------------------------------------------------------
 
     async def on_event(self, event: events.Event) -> None:
-        """Keys that come before anything takes them wait for `take_keys`."""
+        """Until `take_keys` letters go to the draft; a key that means more waits, with all after it."""
         if isinstance(event, (events.Key, events.Paste)):
             self._key_at = time.monotonic()
-        if self._early is not None and isinstance(event, (events.Key, events.Paste)):
-            self._early.append(event)
-        else:
-            await super().on_event(event)
+            if self._early is not None and (self._early or not self._only_writes(event)):
+                self._early.append(event)
+                return
+        await super().on_event(event)
+
+    def _only_writes(self, event: events.Key | events.Paste) -> bool:
+        char = event.character if isinstance(event, events.Key) else None
+        return char is not None and char.isalnum() and self.draft.has_focus
 
     def take_keys(self) -> None:
         """Keys go to the draft from now on, those first that were pressed while the program started."""
@@ -312,6 +331,11 @@ class MainScreen(Screen[None]):
     """The chats at the left where they are open, and the conversation."""
 
     AUTO_FOCUS = "Draft"
+
+
+def _import_parts() -> None:
+    for name in _PARTS:
+        import_module(name)
 
 
 def one_line(text: str) -> str:

@@ -84,6 +84,8 @@ class Writing(Program):
             from app.tui.type_ahead import TypeAhead
 
             self.type_ahead = TypeAhead(self._engine_idle)
+        if self.draft.text:
+            self._written()
 
     def overlays(self) -> Sequence[Widget]:
         """The list of completions."""
@@ -335,8 +337,10 @@ class Writing(Program):
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         """The draft is another one."""
-        if event.text_area is not self.draft:
-            return
+        if event.text_area is self.draft and self.furnished:
+            self._written()
+
+    def _written(self) -> None:
         self.draft_changed()
         self.save_draft_soon()
         if self.type_ahead is not None:

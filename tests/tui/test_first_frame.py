@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
+import pytest
+
+from app.tui import stage
 from tests.app.terminal_process import ROOT
+from tests.tui.program import running
 
 AT_FIRST_FRAME = """
 import sys
@@ -60,6 +65,29 @@ def test_the_first_frame_imports_only_what_it_shows() -> None:
     assert shown == "shown"
     early = [name for name in modules.split() if name.startswith(tuple(f"{later}." for later in LATER))]
     assert [*early, *(name for name in LATER if name in modules.split())] == []
+
+
+async def test_letters_are_written_at_once_and_a_key_that_means_more_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    goes_on, load = threading.Event(), stage._import_parts
+
+    def held() -> None:
+        goes_on.wait()
+        load()
+
+    monkeypatch.setattr(stage, "_import_parts", held)
+    async with running([["an answer"]], wait=False) as run:
+        try:
+            await run.type("hi")
+            await run.until(lambda: run.app.draft.text == "hi")
+            await run.pilot.press("enter")
+            assert run.app.draft.text == "hi"
+        finally:
+            goes_on.set()
+        await run.until(lambda: run.texts("answer") == ["an answer"])
+        assert run.texts("user") == ["hi"]
+        assert run.app.draft.text == ""
 
 
 def test_the_manager_of_an_engine_in_a_process_of_its_own_brings_no_native_code() -> None:
