@@ -92,6 +92,8 @@ class Terminal:
             try:
                 os.close(leader)
                 os.login_tty(follower)
+                # Tests that a shell runs in the background have it ignored, and so would the program.
+                signal.signal(signal.SIGINT, signal.SIG_DFL)
                 os.execvpe(command[0], list(command), dict(environ))
             finally:
                 os._exit(127)

@@ -179,15 +179,11 @@ class Frames(Canvas):
         if not self._laid_out or not changed:
             return
         page, viewport = self.page, self._viewport
-        here, total = viewport.y, page.total
+        here = viewport.y
         for entry in changed:
             if entry in page:
-                before = page.total
                 page.lay(page.index(entry))
-                # a picture that is drawn late is nothing new
-                total += page.total - before if entry.kind == "picture" else 0
         viewport.place()
-        viewport.grew(page.total - total)
         self._publish()
         self._repaint(page.take_changes(), moved=viewport.y - here)
         for entry in changed:

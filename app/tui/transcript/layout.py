@@ -117,11 +117,11 @@ def _prefixes(leaf: Leaf, page: Page) -> tuple[str, str, tuple[Run, ...]]:
     size = len(leaf.task) + len(sign)
     if not size or len(cont) + size > page.width // 2:
         return first, cont, ()
-    offset = leaf.origin[0][1] - len(leaf.task) if leaf.task else -1
-    if offset >= 0:
-        offset = page.cleaner.source_offset(offset)
-    marks = (Run(leaf.task, "muted", offset), Run(sign, "muted"))
-    return first, cont + " " * size, tuple([run for run in marks if run.text])
+    marks = [Run(sign, "muted")] if sign else []
+    if leaf.task:
+        pieces = page.cleaner.pieces(leaf.task, leaf.origin[0][1] - len(leaf.task))
+        marks[:0] = [Run(piece, "muted", at) for piece, at in pieces]
+    return first, cont + " " * size, tuple(marks)
 
 
 def _read_literally(leaf: Leaf, page: Page, before: TextLayout | None) -> Inline:

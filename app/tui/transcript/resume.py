@@ -121,12 +121,12 @@ class Document:
 
     def _settle(self, new: list[Leaf], end_line: int) -> None:
         """Make final what whole lines have decided: all of `new` but the last leaf, with exceptions."""
-        if self._open is not None:
-            self._open = None
-            self._start = self._start._replace(resume=())
         place = _cut_place(new)
         if place is None:
             return
+        if self._open is not None:
+            self._open = None
+            self._start = self._start._replace(resume=())
         index, line, context = place
         for leaf in new[:index]:
             if leaf.kind == "definition":

@@ -140,10 +140,7 @@ class Transcript(Frames, can_focus=True):
         self._strips.clear()
         self._settling.clear()
         self.page.replace(entries)
-        viewport = self._viewport
-        viewport.anchor = None if at is None or at.anchor is None else self._same_place(at.anchor)
-        viewport.follow = viewport.anchor is None
-        viewport.unseen = 0
+        self._viewport.stand(None if at is None or at.anchor is None else self._same_place(at.anchor))
         self._restore()
         self._tick()
         if len(self.entries) > _MANY_ENTRIES:

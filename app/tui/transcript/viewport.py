@@ -23,8 +23,21 @@ class Viewport:
         """Whether the end is followed."""
         self.anchor: Anchor | None = None
         """What stands at the top; None while the end is followed."""
-        self.unseen = 0
+        self._seen: tuple[Entry, Place | None] | None = None
+        """The last row that the person has seen; without a place the last one of its entry."""
+
+    @property
+    def unseen(self) -> int:
         """Rows that came below since the person left the end."""
+        if self.follow or self._seen is None or self._seen[0] not in self.page:
+            return 0
+        page, (entry, place) = self.page, self._seen
+        index = page.index(entry)
+        if place is not None:
+            page.lay(index)
+        inside = entry.row_of(place) + 1 if place is not None else page.heights[index] - page.gap(index)
+        below = page.total - page.top(index) - inside
+        return max(0, min(below, page.total - self.y - self.rows))
 
     @property
     def height(self) -> int:
@@ -47,25 +60,49 @@ class Viewport:
         page = self.page
         y = page.settle(max(0, y), upwards=y < self.y)
         page.lay_down(y, self.rows)
-        self.follow = y >= self.end
-        if self.follow:
+        if y >= self.end:
             self.to_end()
             return
+        if self.follow:
+            self._mark_end()
+        self.follow = False
+        below = page.total - y - self.rows
+        if below < self.unseen:
+            self._mark(page.total - 1 - below)
         self.y = y
         self.anchor = page.anchor(y)
-        self.unseen = max(0, min(self.unseen, page.total - y - self.rows))
+
+    def stand(self, anchor: Anchor | None) -> None:
+        """Show this place of a page that came new, and call all of the page seen; None follows the end."""
+        self.follow, self.anchor = anchor is None, anchor
+        if anchor is not None:
+            self._mark_end()
 
     def to_end(self) -> None:
         """Follow the end from now on."""
-        self.follow, self.anchor, self.unseen = True, None, 0
+        self.follow, self.anchor = True, None
         self.place()
+
+    def _mark_end(self) -> None:
+        """Everything there is counts as seen."""
+        self._mark(self.page.total - 1)
+
+    def _mark(self, row: int) -> None:
+        last = self.page.anchor(max(0, row))
+        if last is None:
+            self._seen = None
+            return
+        entry = last.entry
+        ends = row == self.page.top(self.page.index(entry)) + entry.height - 1
+        # what grows later in an entry that is finished, as a picture that is drawn, is nothing new
+        self._seen = entry, None if ends and not entry.live else last.place
 
     def place(self) -> None:
         """After anything changed: lay out what is in view, and find `y` anew."""
         page = self.page
         y = None if self.follow or self.anchor is None else page.row_of(self.anchor)
         if y is None:
-            self.follow, self.anchor, self.unseen = True, None, 0
+            self.follow, self.anchor = True, None
             page.lay_end(self.rows)
             y = self.end
         else:
@@ -77,11 +114,7 @@ class Viewport:
         if self.follow:
             self.anchor = self.page.anchor(self.y)
             self.follow = self.anchor is None
-
-    def grew(self, rows: int) -> None:
-        """The page grew by `rows` rows at its end."""
-        if not self.follow and rows > 0:
-            self.unseen = max(0, min(self.unseen + rows, self.page.total - self.y - self.rows))
+            self._mark_end()
 
     def toggle(self, entry: Entry) -> None:
         """Fold or open an entry. Its first row stays in place, or comes to the top from above the screen."""
@@ -107,9 +140,11 @@ class Viewport:
 
     def leave(self, entry: Entry) -> None:
         """`entry` goes away: hold a neighbour where it was held."""
-        if self.anchor is None or self.anchor.entry is not entry:
-            return
         page = self.page
         index = page.index(entry)
+        if self._seen is not None and self._seen[0] is entry:
+            self._seen = (page.entries[index - 1], None) if index else None
+        if self.anchor is None or self.anchor.entry is not entry:
+            return
         near = index + 1 if index + 1 < len(page.entries) else index - 1
         self.anchor = Anchor(page.entries[near], Place(-1)) if near >= 0 else None

@@ -58,8 +58,11 @@ SAMPLES = {
     "html that ends in a quote": "> 0. <pre\n>",
     "quote that ends a block": "> - ```c\n>   /* x\n>\nafter\n\n- ~~~c++\n  /* y\n  z\n\n[a]\n\n"
     + ">\t1. <pre>\n>\n> \nx\n",
-    "task under a line": "- [ ] one\n" + "more\n" * 6 + "  ---\n- [x] two\n  ===\n- # [ ] three\n",
+    "task under a line": "- [ ] one\n"
+    + "more\n" * 6
+    + "  ---\n- [x] two\n  ===\n- # [ ] three\n- [\u202e ] *\n",
     "tabs in quotes": ">> -\t*\n>>   e\n>\n\n2) >>-\t   y\n   >>   y\n \n>\t- a\n>\t\t- b\n>\n>\t\tc\n",
+    "long lines to a tab": ">>- a\n" + "b\n" * 6 + ">>-\t\n>\n",
     "lists in quotes in lists": "1. > - a\n   >   - [ ] b\n   >     > c\n   >\n   > 2. d\n   e\n"
     + "2. > | x |\n   > |---|\n"
     + "   > | y |\n   >\n   > ~~~ js\n   > 1\n   > ~~~\n",

@@ -111,6 +111,35 @@ async def test_one_turn_of_the_wheel_holds_the_view_while_text_comes() -> None:
         assert transcript.new_below == 0
 
 
+async def test_rows_that_came_below_are_counted_wherever_they_came_from() -> None:
+    async with reading(long_chat()) as (transcript, pilot):
+        transcript.scroll_relative(y=-30, animate=False, immediate=True)
+        await settled(transcript, pilot)
+        total = transcript.page.total
+        reply = Answer(live=True)
+        for entry in (UserTurn("next"), NameRow("model"), Answer("text\n\n" * 20), ToolCall("run"), reply):
+            transcript.add(entry)
+            await settled(transcript, pilot)
+            assert transcript.new_below == transcript.page.total - total
+        transcript.append_text(reply, "one\n\ntwo")
+        await settled(transcript, pilot)
+        came = transcript.page.total - total
+        assert transcript.new_below == came > 45
+        transcript.insert(Note("2 messages left out", lost=True), transcript.entries[3])
+        await settled(transcript, pilot)
+        assert transcript.new_below == came
+        transcript.scroll_relative(y=40, animate=False, immediate=True)
+        await settled(transcript, pilot)
+        left = transcript.page.total - transcript.scroll_offset.y - transcript.size.height
+        assert transcript.new_below == left < came
+        transcript.scroll_relative(y=-20, animate=False, immediate=True)
+        await settled(transcript, pilot)
+        assert transcript.new_below == left
+        transcript.discard(reply)
+        await settled(transcript, pilot)
+        assert transcript.new_below == left - 4
+
+
 async def test_a_chat_opens_without_laying_out_what_is_not_in_view() -> None:
     entries = long_chat(3000)
     async with reading(size=(80, 24)) as (transcript, pilot):
