@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from textual import work
+from textual import events, work
 
 from app.tui.frame import side_overlays
 from app.tui.reading import Reading
@@ -123,10 +123,21 @@ class Rooms(Reading):
 
     def leave_side(self) -> None:
         """Keys go back to the draft; a pane that lies over the chat closes."""
+        self._uncover()
+        self.draft.focus()
+
+    def _uncover(self) -> None:
         if side_overlays(self.size.width):
             self.side_wanted = None
             self.place(self.size.width, self.size.height)
-        self.draft.focus()
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """Keys went elsewhere, by tab or a click: no pane lies over what they go to."""
+        if not self.furnished or not self.side_open:
+            return
+        above = event.widget.ancestors_with_self
+        if self.pane not in above and self.pane.screen in above:
+            self._uncover()
 
     @work(exclusive=True, exit_on_error=False, group="side")
     async def refresh_side(self) -> None:

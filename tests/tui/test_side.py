@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from app.sessions.manager import SessionManager
 from app.sessions.store import Store
 from backend.scripted import ScriptedEngine
@@ -40,3 +42,29 @@ async def test_a_chat_that_asks_says_so_while_its_reply_goes_on(tmp_path: Path) 
         run.app.tick_side()
         await run.pilot.pause()
         assert any("asks" in row[:31] for row in run.screen())
+
+
+@pytest.mark.parametrize("how", ["tab", "click"])
+async def test_a_pane_over_the_chat_closes_when_keys_go_elsewhere(how: str) -> None:
+    async with running([["hello"]], size=(80, 24)) as run:
+        await run.ask("hi")
+        await run.pilot.press("f2")
+        await run.until(lambda: run.app.side_open and run.app.pane.has_focus)
+        if how == "tab":
+            await run.pilot.press("tab")
+        else:
+            await run.pilot.click(offset=(70, 10))
+        await run.until(lambda: not run.app.side_open)
+        assert "hi" in run.screen()[0]
+
+
+async def test_a_pane_over_the_chat_stays_while_it_asks_for_a_name() -> None:
+    async with running([["hello"]], size=(80, 24)) as run:
+        await run.ask("hi")
+        await run.pilot.press("f2")
+        await run.until(lambda: run.app.pane.selected and run.app.pane.has_focus)
+        await run.pilot.press("r")
+        await run.until(lambda: len(run.app.screen_stack) == 2)
+        await run.pilot.press("escape")
+        await run.until(lambda: len(run.app.screen_stack) == 1)
+        assert run.app.side_open and run.app.pane.has_focus
