@@ -139,9 +139,9 @@ class FiresideApp(Rooms):
             return (("queue_edit", "edits"), ("queue_remove", "removes"))
         if self.transcript.has_focus and self.transcript.current is not None:
             return self.block_hints(self.transcript.current)
-        if self.side.has_focus_within:
+        if self.side.has_focus_within and not self.pane.tells_keys:
             return CHAT_KEYS
-        if self.approval.has_focus_within or self.transcript.has_focus:
+        if self.approval.has_focus_within or self.transcript.has_focus or self.side.has_focus_within:
             return (("next", "to write"),)
         if self.approval.question is not None:
             return (("next", "answers"),)

@@ -149,7 +149,7 @@ class Rooms(Reading):
         listed = await self._manager.list(MOST_LISTED)
         states = self.live_states()
         lines = [chat_line(one, states.get(one.id)) for one in await self.private_chats()]
-        lines = [replace(line, word="private") if line.state == "idle" else line for line in lines]
+        lines = [replace(line, title=f"private: {line.title}") for line in lines]
         lines += [chat_line(one, states.get(one.id)) for one in listed]
         self.pane.show(lines, self.chat.id)
 

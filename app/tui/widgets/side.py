@@ -39,6 +39,7 @@ KEYS: Sequence[tuple[tuple[str, str], tuple[str, str]]] = (
 _KEYS_FROM_ROWS = 16
 _KEY_COLUMN = 14
 _NO_CHATS = ("No chats yet.", "Write a message to", "begin the first.")
+_OLDER = "older ones: /chats"
 _EMBER_S = 0.5
 _TEXT_AT = 4
 _GAP = 2
@@ -118,7 +119,7 @@ def word_of(chat: ChatLine, now: float) -> Span:
         case "failed":
             return Span("failed", "error")
         case "idle":
-            return Span(chat.word or age(chat.updated_at, now), "muted")
+            return Span(age(chat.updated_at, now), "muted")
 
 
 def chat_row(chat: ChatLine, width: int, now: float, glyphs: Glyphs, step: int = 0) -> Row:
@@ -171,6 +172,7 @@ class ChatsPane(Vertical, can_focus=True):
         self._wanted: str | None = None
         self._step = 0
         self._has_keys = False
+        self._has_more = False
         self._head = Lines(ground="surface", id="chats-head")
         self._list = RowList(ground="surface", to_the_end=True, one_click=True, id="chats-list")
         self._foot = Lines(ground="surface", id="chats-foot")
@@ -186,8 +188,9 @@ class ChatsPane(Vertical, can_focus=True):
 
     # ---- what is shown ---------------------------------------------------------------------
 
-    def show(self, chats: Iterable[ChatLine], open_id: str | None = None) -> None:
-        """Show these chats; `open_id` is the one beside the pane."""
+    def show(self, chats: Iterable[ChatLine], open_id: str | None = None, *, has_more: bool = False) -> None:
+        """Show these chats; `open_id` is the one beside the pane, `has_more` where there are older ones."""
+        self._has_more = has_more
         before = {(chat.id, chat.pinned, chat.updated_at) for chat in self._chats.values()}
         self._chats = {chat.id: chat for chat in chats}
         follows = open_id != self._open
@@ -236,6 +239,8 @@ class ChatsPane(Vertical, can_focus=True):
             rows += [BLANK] if rows else []
             rows.append(Row((Span(name, "muted"),), indent=_TEXT_AT - 1))
             rows += [self._row(chat) for chat in chats]
+        if self._has_more:
+            rows += [BLANK, Row((Span(_OLDER, "muted"),), indent=_TEXT_AT - 1)]
         if not rows:
             rows = lines(_NO_CHATS, "muted", indent=_TEXT_AT - 1)
         self._list.show(rows, self._wanted)
@@ -244,7 +249,7 @@ class ChatsPane(Vertical, can_focus=True):
     def _show_foot(self) -> None:
         ink = ink_of(self)
         rows = [BLANK]
-        if self._has_keys and self._chats and self.size.height >= _KEYS_FROM_ROWS:
+        if self._has_keys and self._chats and self.tells_keys:
             for pair in KEYS:
                 first, second = (
                     (Span(ink.key(key), bold=True), Span(f" {does}", "muted")) for key, does in pair
@@ -254,6 +259,11 @@ class ChatsPane(Vertical, can_focus=True):
         if key := self._shell.label("search"):
             rows.append(Row((Span(f"{key} search", "muted"),), indent=_TEXT_AT))
         self._foot.show(rows)
+
+    @property
+    def tells_keys(self) -> bool:
+        """Whether there is room for its keys; else somebody else is to tell them."""
+        return self.size.height >= _KEYS_FROM_ROWS
 
     @property
     def _shell(self) -> Shell:
