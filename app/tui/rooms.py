@@ -151,7 +151,7 @@ class Rooms(Reading):
         lines = [chat_line(one, states.get(one.id)) for one in await self.private_chats()]
         lines = [replace(line, title=f"private: {line.title}") for line in lines]
         lines += [chat_line(one, states.get(one.id)) for one in listed]
-        self.pane.show(lines, self.chat.id)
+        self.pane.show(lines, self.chat.id, has_more=len(listed) == MOST_LISTED)
 
     def tick_side(self) -> None:
         """The numbers of running chats went on."""

@@ -140,7 +140,8 @@ class FirstRun(ChoicePage):
             return [*lines, *((Span(f"  {line}", "muted"),) for line in wrapped(remedy, grid.measure - 2))]
         if self._download is not None:
             return _progress_lines(self._download, grid.measure, ink)
-        words = "Chats stay on this machine unless you choose a server."
+        server = any(choice.key == SERVER for choice in self.choices)
+        words = f"Chats stay on this machine{' unless you choose a server' if server else ''}."
         return [(Span(line, "muted"),) for line in wrapped(words, grid.measure)]
 
 

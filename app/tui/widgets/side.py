@@ -190,12 +190,13 @@ class ChatsPane(Vertical, can_focus=True):
 
     def show(self, chats: Iterable[ChatLine], open_id: str | None = None, *, has_more: bool = False) -> None:
         """Show these chats; `open_id` is the one beside the pane, `has_more` where there are older ones."""
-        self._has_more = has_more
         before = {(chat.id, chat.pinned, chat.updated_at) for chat in self._chats.values()}
         self._chats = {chat.id: chat for chat in chats}
         follows = open_id != self._open
         if follows:
             self._open = self._wanted = open_id
+        follows = follows or has_more != self._has_more
+        self._has_more = has_more
         if self._wanted is None and self.selected not in self._chats:
             self._wanted = self._neighbour()
         if follows or before != {(chat.id, chat.pinned, chat.updated_at) for chat in self._chats.values()}:

@@ -233,3 +233,13 @@ async def test_a_click_opens_a_chat() -> None:
         await pilot.click(offset=(8, y))
         await pilot.pause()
         assert app.wishes == [("5", "open")]
+
+
+async def test_where_older_chats_are_is_told_at_the_end() -> None:
+    app = PaneApp()
+    async with app.run_test(size=(60, 40)) as pilot:
+        await pilot.pause()
+        assert not any("older ones: /chats" in line for line in snapshots.text_of(app))
+        app.pane.show([ChatLine("a", "new one", int(NOW))], "a", has_more=True)
+        await pilot.pause()
+        assert any("older ones: /chats" in line for line in snapshots.text_of(app))
