@@ -9,10 +9,11 @@ from textual.message import Message
 from textual.widgets import TextArea
 
 from app.terminal import sanitize
+from app.tui.widgets.key_order import KeysInOrder
 from app.tui.widgets.paste import normalized
 
 
-class CardField(TextArea):
+class CardField(KeysInOrder, TextArea):
     """A text in the card: a reason, arguments, an answer. Enter is done, ctrl+j breaks the line."""
 
     @dataclass

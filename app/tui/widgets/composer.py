@@ -26,6 +26,7 @@ from app.glyphs import Glyphs
 from app.terminal import sanitize
 from app.tui.grid import Grid
 from app.tui.widgets.history import History
+from app.tui.widgets.key_order import KeysInOrder
 from app.tui.widgets.paste import Folds, is_long, normalized
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ MENTION = re.compile(r'(?<!\S)@(?:"[^"\n]+"|\S+)')
 PICKING_KEYS = frozenset({"up", "down", "ctrl+p", "ctrl+n", "tab", "enter", "escape"})
 
 
-class Draft(TextArea):
+class Draft(KeysInOrder, TextArea):
     """The text area of the composer. Newline: ctrl+j, alt+enter, shift+enter, or enter after a backslash."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
