@@ -92,15 +92,23 @@ def search(query: str, *, limit: int, as_json: bool) -> ExitCode:
 
 
 def export(name: str, *, format: str, output: str | None) -> ExitCode:
-    """Write a chat to standard output, or to a file that only its owner reads."""
+    """Write a chat to standard output, or to a file that only its owner reads.
 
-    async def work(manager: SessionManager) -> str:
+    What is attached is no reading for a person: on a terminal it is named only.
+    """
+    with_files = output is not None or not is_terminal(sys.stdout)
+
+    async def work(manager: SessionManager) -> tuple[str, int]:
         chosen: ExportFormat = format  # pyright: ignore[reportAssignmentType]  # checked by the manager
-        return await manager.export((await find(manager, name)).id, chosen)
+        session_id = (await find(manager, name)).id
+        left_out = 0 if with_files or format == "markdown" else len(await manager.files.list(session_id))
+        return await manager.export(session_id, chosen, with_files=with_files), left_out
 
-    text = _with_manager(work)
+    text, left_out = _with_manager(work)
     if output is None:
         _write(text)
+        if left_out:
+            notify(f"{_count(left_out, 'file')} of the chat cannot be shown here; -o FILE writes all of it")
         return ExitCode.ANSWERED
     try:
         handle = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -195,6 +203,10 @@ def _write(text: str) -> None:
 
 def _line(text: str) -> str:
     return " ".join(sanitize(text).split())
+
+
+def _count(count: int, word: str) -> str:
+    return f"{count:,} {word}{'s' * (count != 1)}"
 
 
 def _date(seconds: int) -> str:

@@ -7,10 +7,22 @@ import shlex
 from typing import Any
 
 from app.commands.face import Choice, Command, Face, words
-from app.commands.shared import choose, clean, cut, is_answer, is_question, path, settings, show, write_file
+from app.commands.shared import (
+    choose,
+    clean,
+    cut,
+    is_answer,
+    is_question,
+    path,
+    settings,
+    show,
+    whole_text,
+    write_file,
+)
 from app.config import full_name, parse
 from app.kinds import SettingError
 from app.sessions.items import Item, Message, input_text
+from app.sessions.media import file_labels
 
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n(.*?)^ {0,3}\1[`~]*[ \t]*$", re.MULTILINE | re.DOTALL)
 NOTHING = "There is no message yet."
@@ -111,7 +123,7 @@ async def _rewind(face: Face, rest: str) -> None:
             face.say(f"This chat has {len(questions)} messages of yours.", error=True)
             return
     else:
-        choices = [Choice(item.id, item.text) for item in reversed(questions)]
+        choices = [Choice(item.id, whole_text(item)) for item in reversed(questions)]
         chosen = await choose(face, "Go back to before which message?", choices)
     question = next((item for item in questions if item.id == chosen), None)
     if question is not None:
@@ -146,7 +158,7 @@ async def _copy(face: Face, rest: str) -> None:
             text, what = blocks[-1][1] if blocks else "", "the last code block"
         case "message":
             found = _last(await path(face), "user")
-            text, what = found.text if found else "", "your last message"
+            text, what = whole_text(found) if found else "", "your last message"
         case "chat" | "all":
             session_id = face.session_id
             text = await face.manager.export(session_id, "markdown") if session_id else ""
@@ -201,7 +213,10 @@ async def _queue(face: Face, rest: str) -> None:
     texts = [_text(item) for item in waiting]
     verb, _, number = rest.partition(" ")
     if not verb:
-        rows = [(str(place), cut(text)) for place, text in enumerate(texts, 1)]
+        rows = [
+            (str(place), cut(text), ", ".join(file_labels(item["content"])))
+            for place, (item, text) in enumerate(zip(waiting, texts, strict=True), 1)
+        ]
         await show(face, "Waiting messages", rows)
         return
     if verb not in ("edit", "remove") or not number.isdecimal() or not 1 <= int(number[:6]) <= len(waiting):

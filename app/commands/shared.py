@@ -10,6 +10,7 @@ from typing import Any
 
 from app.commands.face import Choice, Face, Rows
 from app.sessions.items import Item, Message
+from app.sessions.media import file_labels
 from app.terminal import replace_surrogates, sanitize
 
 MOST_ITEMS = 10_000
@@ -66,6 +67,13 @@ async def write_file(face: Face, name: str, text: str) -> Path | None:
     with open(handle, "w", encoding="utf-8") as file:
         file.write(replace_surrogates(text))
     return target
+
+
+def whole_text(message: Message) -> str:
+    """A message to copy: its words, and name and size of what is attached."""
+    return "\n".join(
+        part for part in (message.text, *map("[{}]".format, file_labels(message.content))) if part
+    )
 
 
 def is_question(item: Item) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from app.repl.page import ToolRow
 from app.sessions.items import Compaction, FunctionCall, FunctionCallOutput
+from app.sessions.media import file_labels
 
 _TARGETS = ("path", "file", "command", "url", "pattern", "query", "code", "expression", "name")
 _SHORT_RESULT = 48
@@ -45,14 +46,8 @@ def tool_row(call: FunctionCall | None, output: FunctionCallOutput, seconds: flo
 
 def shown_text(content: Sequence[Mapping[str, Any]]) -> str:
     """A message as it was written: folded parts by their words, what is attached in brackets."""
-    words: list[str] = []
-    names: list[str] = []
-    for block in content:
-        if "file_id" in block:
-            names.append(f"[{block.get('filename') or str(block['type']).removeprefix('input_')}]")
-        else:
-            words.append(str(block.get("label") or block.get("text") or ""))
-    return " ".join(["".join(words), *names]).strip()
+    words = (str(block.get("label") or block.get("text") or "") for block in content)
+    return " ".join(["".join(words), *(f"[{label}]" for label in file_labels(content))]).strip()
 
 
 def compacted(note: Compaction) -> str:

@@ -10,8 +10,10 @@ import html
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
+from app.attach import picture_type
 from app.sessions.files import SessionFile
 from app.sessions.items import (
     Compaction,
@@ -22,18 +24,26 @@ from app.sessions.items import (
     Message,
     Reasoning,
 )
+from app.sessions.media import described, file_labels
 from app.sessions.records import Json
 from app.sessions.rows import Node, SessionRecord
 
 FORMATS = ("jsonl", "markdown", "html")
 VERSION = 1
+MOST_EMBEDDED = 50_000_000
 CSP = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _STYLE = (
     "body{max-width:46rem;margin:2rem auto;padding:0 1rem;font:1rem/1.5 system-ui,sans-serif}"
     "pre{white-space:pre-wrap;overflow-wrap:anywhere;font:inherit;margin:0}"
     "section{margin:1.2rem 0}h2{font-size:.85rem;margin:0;opacity:.7}"
+    "figure{margin:.8rem 0}figcaption{font-size:.85rem;opacity:.7}"
+    "img{display:block;max-width:100%;max-height:32rem}"
     "details pre,.tool pre{font-family:ui-monospace,monospace;font-size:.85rem;opacity:.85}"
 )
+
+
+_MARKUP = re.compile(r"[\\`*_\[\]<>#&~|]")
+"""What in a name would be Markdown."""
 
 
 def render(
@@ -44,14 +54,23 @@ def render(
     files: Sequence[SessionFile],
     contents: Mapping[str, bytes],
 ) -> str:
-    """The export in one of `FORMATS`."""
+    """The export in one of `FORMATS`. A file whose content is not in `contents` is named, not written."""
     match format:
         case "jsonl":
             return _jsonl(record, nodes, files, contents)
         case "markdown":
-            return _markdown(record, path)
+            return _markdown(record, _described(path, files))
         case _:
-            return _html(record, path)
+            return _html(record, _described(path, files), contents)
+
+
+def _described(path: Sequence[Item], files: Sequence[SessionFile]) -> list[Item]:
+    """The items, whose messages name each file."""
+    known = {file.id: file for file in files}
+    return [
+        replace(item, content=described(item.content, known)) if isinstance(item, Message) else item
+        for item in path
+    ]
 
 
 def _jsonl(
@@ -72,8 +91,10 @@ def _jsonl(
         }
     ]
     for file in files:
-        data = base64.b64encode(contents[file.id]).decode("ascii")
-        lines.append({"type": "fireside.file", "id": file.id, "name": file.name, "data": data})
+        line: Json = {"type": "fireside.file", "id": file.id, "name": file.name, "bytes": file.bytes}
+        if file.id in contents:
+            line["data"] = base64.b64encode(contents[file.id]).decode("ascii")
+        lines.append(line)
     lines += [
         {"type": "fireside.item", "parent_id": node.parent_id, "item": node.item.to_wire()} for node in nodes
     ]
@@ -129,8 +150,8 @@ def _compaction(item: Compaction) -> str:
 
 
 def _attachments(message: Message) -> str:
-    names = [str(block.get("filename", "image")) for block in message.content if "file_id" in block]
-    return "".join(f"\n\n*[attached: {name}]*" for name in names)
+    labels = (_MARKUP.sub(r"\\\g<0>", label) for label in file_labels(message.content))
+    return "".join(f"\n\n*[attached: {label}]*" for label in labels)
 
 
 def _fenced(text: str, language: str = "") -> str:
@@ -143,9 +164,10 @@ def _fenced(text: str, language: str = "") -> str:
 # ---- HTML ----------------------------------------------------------------------------------
 
 
-def _html(record: SessionRecord, path: Sequence[Item]) -> str:
+def _html(record: SessionRecord, path: Sequence[Item], contents: Mapping[str, bytes]) -> str:
     title = html.escape(_title(record))
-    body = "\n".join(text for item in path if (text := _html_of(item)))
+    pictures = _Pictures(contents)
+    body = "\n".join(text for item in path if (text := _html_of(item, pictures)))
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{html.escape(CSP)}">\n'
@@ -155,13 +177,39 @@ def _html(record: SessionRecord, path: Sequence[Item]) -> str:
     )
 
 
-def _html_of(item: Item) -> str:
+class _Pictures:
+    """What is attached, as parts of a page: pictures are in it, up to `MOST_EMBEDDED` bytes of them."""
+
+    def __init__(self, contents: Mapping[str, bytes]) -> None:
+        self._contents = contents
+        self._left = MOST_EMBEDDED
+
+    def of(self, message: Message) -> str:
+        """A figure for each file of a message: the picture itself where it is one, and its name."""
+        blocks = [block for block in message.content if "file_id" in block]
+        return "".join(
+            f"<figure>{self._picture(block, label)}<figcaption>{html.escape(label)}</figcaption></figure>"
+            for block, label in zip(blocks, file_labels(blocks), strict=True)
+        )
+
+    def _picture(self, block: Json, label: str) -> str:
+        content = self._contents.get(str(block["file_id"]), b"")
+        # What the content is decides, never a name: a page may hold scripts, a picture of these kinds not.
+        kind = picture_type(content)
+        if not kind or len(content) > self._left:
+            return ""
+        self._left -= len(content)
+        data = base64.b64encode(content).decode("ascii")
+        return f'<img alt="{html.escape(label)}" src="data:{kind};base64,{data}">'
+
+
+def _html_of(item: Item, pictures: _Pictures) -> str:
     match item:
         case Message(is_meta=True):
             return ""
         case Message():
-            text = item.text + _attachments(item) + ("\n(stopped)" if item.interrupted else "")
-            return _section(_name(item), text)
+            text = item.text + ("\n(stopped)" if item.interrupted else "")
+            return _section(_name(item), text, figures=pictures.of(item))
         case Reasoning():
             return f"<details><summary>Thought</summary><pre>{html.escape(item.text)}</pre></details>"
         case FunctionCall():
@@ -178,5 +226,6 @@ def _html_of(item: Item) -> str:
             return ""
 
 
-def _section(name: str, text: str, kind: str = "message") -> str:
-    return f'<section class="{kind}"><h2>{html.escape(name)}</h2><pre>{html.escape(text)}</pre></section>'
+def _section(name: str, text: str, kind: str = "message", *, figures: str = "") -> str:
+    body = f"<h2>{html.escape(name)}</h2><pre>{html.escape(text)}</pre>{figures}"
+    return f'<section class="{kind}">{body}</section>'

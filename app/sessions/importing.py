@@ -169,8 +169,10 @@ def _header(data: Json) -> ImportedSession:
 
 def _take_file(session: ImportedSession, data: Json) -> None:
     total = sum(len(content) for _, content in session.files.values())
+    if not isinstance(data.get("data"), str):
+        return
     try:
-        content = base64.b64decode(str(data.get("data", "")), validate=True)
+        content = base64.b64decode(data["data"], validate=True)
     except (binascii.Error, ValueError):
         return
     if total + len(content) <= MAX_FILES_BYTES and isinstance(data.get("id"), str):

@@ -71,7 +71,8 @@ class Message(Item):
 
     @property
     def searchable(self) -> str:
-        return self.text
+        """The text, and the names of what is attached."""
+        return "\n".join(part for part in (self.text, *names_of(self.content)) if part)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,6 +237,12 @@ def text_of(blocks: Sequence[Mapping[str, Any]]) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
+def names_of(blocks: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The names of the files in content blocks, where they are known."""
+    names = (block.get("filename") for block in blocks if "file_id" in block)
+    return [name for name in names if isinstance(name, str)]
+
+
 def ends_with_thought(output: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a response was still thinking when it ended; `output` are its items on the wire."""
     for item in reversed(output):
@@ -250,9 +257,10 @@ def ends_with_thought(output: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def title_of(message: Message) -> str:
-    """The title a chat gets from its first message: its first line of words, 60 characters."""
+    """The title a chat gets from its first message: its words, or else its files' names; 60 characters."""
     lines = (line for line in message.text.splitlines() if not line.startswith(("[attached", "[pasted")))
-    return " ".join(" ".join(lines).split())[:TITLE_CHARS].strip()
+    words = " ".join(lines).split() or " ".join(names_of(message.content)).split()
+    return " ".join(words)[:TITLE_CHARS].strip()
 
 
 def _check_message(message: Message) -> None:

@@ -120,8 +120,13 @@ class LibraryOperations(Workplace):
         """The sessions that can still be taken back."""
         return [self._summary(record) for record in await self.store.sessions(deleted=True, limit=10_000)]
 
-    async def export(self, session_id: str, format: ExportFormat = "jsonl") -> str:
-        """A session as text: the whole tree as JSON lines, or the active path as Markdown or HTML."""
+    async def export(
+        self, session_id: str, format: ExportFormat = "jsonl", *, with_files: bool = True
+    ) -> str:
+        """A session as text: the whole tree as JSON lines, or the active path as Markdown or HTML.
+
+        Without `with_files` the content of what is attached is left out; Markdown never has it.
+        """
         from app.sessions.export import FORMATS, render
 
         if format not in FORMATS:
@@ -130,7 +135,8 @@ class LibraryOperations(Workplace):
         nodes = await self.store.tree(session_id) if format == "jsonl" else []
         path = await self.store.branch(record.leaf_id) if format != "jsonl" else []
         files = await self.files.list(session_id)
-        contents = {file.id: await self.files.get_content(session_id, file.id) for file in files}
+        wanted = files if with_files and format != "markdown" else []
+        contents = {file.id: await self.files.get_content(session_id, file.id) for file in wanted}
         return await asyncio.to_thread(render, format, record, nodes, path, files, contents)
 
     async def import_(self, file: str | Path) -> list[str]:

@@ -128,6 +128,19 @@ def label_of(block: Mapping[str, Any]) -> str:
     return f"{word} {_inside(name)}" if isinstance(name, str) else word
 
 
+def file_labels(blocks: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Name and size of each file in content blocks, for a person: `chart.png, 38.0 kB`."""
+    labels: list[str] = []
+    for block in blocks:
+        if "file_id" in block:
+            name, count = block.get("filename"), block.get("bytes")
+            named = (
+                plain_name(name) if isinstance(name, str) else _BLOCK_WORDS.get(str(block["type"]), "file")
+            )
+            labels.append(f"{named}, {size(count)}" if isinstance(count, int) else named)
+    return labels
+
+
 def _inside(name: str) -> str:
     """A name between the brackets of a mark, which it cannot close."""
     return clip(plain_name(name)).translate({ord("["): "(", ord("]"): ")"})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import io
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from app import cli, oneshot_session
+from app import cli, oneshot_session, session_commands
 from backend.scripted import CARD, ScriptedEngine
 from tests.app.test_oneshot_session import Cap, count_chats, no_stdin, stored
 
@@ -55,3 +57,37 @@ def test_a_new_picture_for_a_model_that_cannot_see_is_refused_and_kept_nowhere(
     out, err = capfd.readouterr()
     assert out == "" and "mole cannot see, so pic.png cannot be attached. Choose a model with vision" in err
     assert count_chats() == 0 and engine.requests == []
+
+
+def begun(capfd: Cap) -> str:
+    """The id of a chat with a picture."""
+    assert cli.main(["-p", "what is it", "--attach", "pic.png"]) == 0
+    capfd.readouterr()
+    assert cli.main(["sessions", "list", "--json"]) == 0
+    return json.loads(capfd.readouterr().out)["sessions"][0]["id"]
+
+
+def test_a_chat_with_pictures_is_shown_and_found_by_name_and_size(engine: ScriptedEngine, capfd: Cap) -> None:
+    name, size = begun(capfd), Path("pic.png").stat().st_size
+    assert cli.main(["sessions", "show", name]) == 0
+    assert f"*[attached: pic.png, {size} bytes]*" in capfd.readouterr().out
+    assert cli.main(["sessions", "search", "pic"]) == 0
+    assert "user: what is it pic.png" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("format", ["jsonl", "html", "markdown"])
+def test_an_export_spills_no_picture_into_a_terminal(
+    engine: ScriptedEngine, capfd: Cap, monkeypatch: pytest.MonkeyPatch, format: str
+) -> None:
+    name, data = begun(capfd), base64.b64encode(Path("pic.png").read_bytes()).decode()
+    assert cli.main(["sessions", "export", name, "--format", format]) == 0
+    assert (data in capfd.readouterr().out) is (format != "markdown")
+    monkeypatch.setattr(session_commands, "is_terminal", lambda stream: True)
+    assert cli.main(["sessions", "export", name, "--format", format]) == 0
+    out, err = capfd.readouterr()
+    assert data[:40] not in out and "pic.png" in out
+    assert ("1 file of the chat cannot be shown here; -o FILE writes all of it" in err) is (
+        format != "markdown"
+    )
+    assert cli.main(["sessions", "export", name, "--format", format, "-o", "out"]) == 0
+    assert (data in Path("out").read_text()) is (format != "markdown")

@@ -125,3 +125,14 @@ async def test_a_chat_whose_pictures_the_next_model_cannot_see_goes_on_and_says_
     assert "two" in told.seen and "three" in told.seen
     mark = "[picture chart.png, 40x8: not shown to this model]"
     assert all(mark in str(request.messages) for request in engine.requests[1:])
+
+
+async def test_a_message_with_a_picture_is_told_copied_and_opened_by_name_and_size(tmp_path: Path) -> None:
+    size = saved(tmp_path, "my chart.png").stat().st_size
+    label = f"[my chart.png, {size} bytes]"
+    copied = tmp_path / "copied.txt"
+    await talk(tmp_path, 'what is @"my chart.png"', f"/copy message to {copied}")
+    assert copied.read_text() == f'what is @"my chart.png"\n{label}'
+    told = await talk(tmp_path, "/rewind", last=True, answers=[""])
+    assert f'what is @"my chart.png" {label}' in flat(told.seen)
+    assert "one" in told.seen and "base64" not in told.seen and "PNG" not in told.seen

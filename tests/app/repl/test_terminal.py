@@ -438,7 +438,7 @@ def test_a_file_after_at_is_completed(tmp_path: Path) -> None:
         terminal.until(lambda: "@a-rare-name.txt" in terminal.row, "the file")
         terminal.type("\r")
         terminal.wait("Grey.")
-        assert "[a-rare-name.txt]" in terminal.text
+        assert "[a-rare-name.txt, 17 bytes]" in terminal.text
 
 
 def test_a_private_chat_leaves_no_word_on_a_disk(tmp_path: Path, isolated_home: Path) -> None:
