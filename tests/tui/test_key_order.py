@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 from textual import events
+from textual.widgets import Input
 
+from app.tui.dialogs import LineDialog
 from tests.tui.program import Running, running
 from tests.tui.test_approvals import Recorder, asked, call
 
@@ -38,3 +40,14 @@ async def test_they_write_a_reason_too() -> None:
         press_together(run, *TOGETHER)
         await run.until(lambda: run.app.approval.field.text.endswith("."))
         assert run.app.approval.field.text == WRITTEN
+
+
+async def test_they_write_a_line_too() -> None:
+    async with running([["yes"]]) as run:
+        await run.ask("hi")
+        run.app.run_command("/rename")
+        await run.until(lambda: isinstance(run.app.screen, LineDialog))
+        line = run.app.screen.query_one(Input)
+        press_together(run, *TOGETHER)
+        await run.until(lambda: line.value.endswith("."))
+        assert line.value == WRITTEN

@@ -12,6 +12,7 @@ from textual.widgets import Input
 from app.terminal import sanitize
 from app.tui.widgets.cells import Line, Span, width_of
 from app.tui.widgets.ink import ink_of
+from app.tui.widgets.key_order import KeysInOrder
 from app.tui.widgets.rows import Lines, Row
 
 MAX_CHARS = 4000
@@ -19,7 +20,7 @@ MAX_PASTE_CHARS = 100_000
 _CARET_ROOM = "  "
 
 
-class FilterInput(Input):
+class FilterInput(KeysInOrder, Input):
     """A single line without a frame. A paste of several lines becomes one."""
 
     class Cut(Message):
