@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from app.sessions.errors import FiresideError
 from app.sessions.items import ErrorItem, FunctionCall, Item, Message, item_from_wire
+from app.tui.chat_view import ChatView
 from app.tui.reply import Reply
 from app.tui.story import Story
 from app.tui.widgets.question import Question
@@ -30,7 +31,7 @@ logger = logging.getLogger("fireside")
 BEHIND = "subscriber_behind"
 
 
-class Following(ToldChat):
+class Following(ChatView):
     """Takes the events of a session as they come."""
 
     def __init__(self, *args: Any, **fields: Any) -> None:
