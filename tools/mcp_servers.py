@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from tools.definition import Effect, Tool, ToolError
+from tools.mcp_content import words_of
 from tools.mcp_lenient import lenient
 from tools.output import describe_error
 from tools.process import tool_environment
@@ -160,7 +161,7 @@ class McpServer:
             raise ToolError(
                 f"{self._config.name} could not do {name}. {describe_error(_first(err))}"
             ) from err
-        text = "\n".join(_text(block) for block in result.content)
+        text = words_of(result)
         if not text and result.structured_content is not None:
             text = json.dumps(result.structured_content, ensure_ascii=False)
         if result.is_error:
@@ -212,14 +213,3 @@ def _first(err: BaseException) -> BaseException:
     while isinstance(err, BaseExceptionGroup):
         err = cast("BaseExceptionGroup[BaseException]", err).exceptions[0]
     return err
-
-
-def _text(block: Any) -> str:
-    """A content block as text; pictures and sounds are named, not shown."""
-    if block.type == "text":
-        return str(block.text)
-    if block.type == "resource":
-        return str(getattr(block.resource, "text", f"[{block.resource.uri}]"))
-    if block.type == "resource_link":
-        return f"[{block.uri}]"
-    return f"[{block.type}]"

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 _LEAST_BYTES = 256
 _MARKER_BYTES = 96
+_SAMPLE_BYTES = 8192
 
 
 def clean_text(text: str) -> str:
@@ -33,6 +34,8 @@ def text_of(value: object) -> str:
             return ""
         case str():
             return clean_text(value)
+        case bytes() | bytearray() if b"\0" in value[:_SAMPLE_BYTES]:
+            return f"[{len(value):,} bytes that are no text]"
         case bytes() | bytearray():
             return value.decode("utf-8", "replace")
         case _:
