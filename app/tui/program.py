@@ -59,10 +59,10 @@ class Program(OpenChats):
     async def _begin(self) -> None:
         from app.exits import explain
 
-        await self.furnish()
-        self.take_keys()
-        self.set_interval(TICK_S, self._tick)
         try:
+            await self.furnish()
+            self.take_keys()
+            self.set_interval(TICK_S, self._tick)
             if self._make is make_manager:
                 await self._glance()
             self.drawn()
