@@ -122,9 +122,10 @@ class Context:
 
     def _tell(self, notice: str) -> None:
         """Tell the person once what this model does not get."""
-        if notice and notice != self._live.told:
+        told = (self._engine.card.model_id, notice)
+        if notice and told != self._live.told:
             self._turn.publish(SessionNoticeEvent(code="withheld", message=notice))
-        self._live.told = notice
+        self._live.told = told
 
     async def _messages(self, items: Sequence[Item] | None = None) -> list[Turn]:
         turn = self._turn

@@ -70,8 +70,8 @@ class LiveSession:
         self.queue: list[Message] = []
         self.client_results: dict[str, asyncio.Future[FunctionCallOutput]] = {}
         self.useless_compactions = 0
-        self.told = ""
-        """The notice that the last turn was given with."""
+        self.told = ("", "")
+        """The model of the last turn, and the notice that it was given with."""
         self.closed = False
         self.deadline: float | None = None
         """`time.monotonic()` at which the time its parent gave it is over."""

@@ -97,7 +97,10 @@ def require_senses(card: ChatCard, files: Iterable[SessionFile]) -> None:
 
 
 def withheld_notice(card: ChatCard, files: Iterable[SessionFile]) -> str:
-    """That the model of `card` cannot take these files of earlier turns; "" where it can take them all."""
+    """That the model of `card` cannot take these files of earlier turns; "" where it can take them all.
+
+    It fits a row: the pages show the model's name beside it.
+    """
     kinds = [medium_of(file) for file in files]
     told: list[str] = []
     for medium, about in _MEDIA.items():
@@ -106,7 +109,7 @@ def withheld_notice(card: ChatCard, files: Iterable[SessionFile]) -> str:
             told.append(f"cannot {about.sense} the {about.word} of an earlier turn")
         elif count:
             told.append(f"cannot {about.sense} {count:,} {about.word}s of earlier turns")
-    return f"{card.model_id} {', '.join(told)}" if told else ""
+    return f"this model {', '.join(told)}" if told else ""
 
 
 def withheld_part(file: SessionFile, pixels: tuple[int, int] | None) -> Json:

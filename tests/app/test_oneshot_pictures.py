@@ -44,7 +44,7 @@ def test_a_chat_with_pictures_goes_on_with_a_model_that_cannot_see(
     assert cli.main(["-p", "and now?", "-c"]) == 0
     out, err = capfd.readouterr()
     assert out == "words\n"
-    assert err == "fireside: mole cannot see the picture of an earlier turn\n"
+    assert err == "fireside: this model cannot see the picture of an earlier turn\n"
     first = (engine.requests[1].messages or ())[0]
     assert first["content"] == "what is it\n\n[picture pic.png, 90x60: not shown to this model]"
 

@@ -202,7 +202,7 @@ async def test_a_chat_whose_pictures_the_next_model_cannot_see_goes_on_and_says_
         engine.card = replace(CARD, model_id="mole")
         await run.ask("and now?")
         await run.ask("and then?")
-        assert run.texts("note") == ["mole cannot see the picture of an earlier turn"]
-        assert "mole cannot see the picture of an earlier turn" in "\n".join(run.screen())
+        assert run.texts("note") == ["this model cannot see the picture of an earlier turn"]
+        assert "this model cannot see the picture of an earlier turn" in "\n".join(run.screen())
         assert "error" not in run.kinds()
         assert "[picture chart.png, 40x8: not shown to this model]" in str(engine.requests[2].messages)

@@ -121,7 +121,7 @@ async def test_a_chat_whose_pictures_the_next_model_cannot_see_goes_on_and_says_
         engine.card = BLIND
 
     told = await talk(tmp_path, "look @chart.png", blind, "so?", "and?", engine=engine)
-    assert told.seen.count("mole cannot see the picture of an earlier turn") == 1
+    assert told.seen.count("this model cannot see the picture of an earlier turn") == 1
     assert "two" in told.seen and "three" in told.seen
     mark = "[picture chart.png, 40x8: not shown to this model]"
     assert all(mark in str(request.messages) for request in engine.requests[1:])

@@ -73,7 +73,7 @@ async def test_a_chat_with_pictures_goes_on_with_a_model_that_cannot_see(room: M
     heard = await ask(chat, "and now?")
     mark = "[picture pic.png, 90x60: not shown to this model]"
     assert texts(chat.sent[1]) == [f"{mark}\n\nwhat is it", "a red thing", "and now?"]
-    assert notices(heard) == ["mole cannot see the picture of an earlier turn"]
+    assert notices(heard) == ["this model cannot see the picture of an earlier turn"]
     # Told once, and what was read is the beginning of what is read next.
     assert notices(await ask(chat, "more")) == []
     assert chat.sent[2][:3] == chat.sent[1]
@@ -152,7 +152,7 @@ async def test_a_recording_is_refused_and_told_of_in_its_own_words(room: MakeRoo
     assert refused.value.code == "no_audio"
     [notice] = notices(await ask(chat, "so?"))
     assert notice == (
-        "mole cannot see the picture of an earlier turn, cannot hear the recording of an earlier turn"
+        "this model cannot see the picture of an earlier turn, cannot hear the recording of an earlier turn"
     )
     assert "[recording talk.wav, 2.0 kB: not played to this model]" in texts(chat.sent[1])[0]
 
