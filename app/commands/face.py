@@ -140,6 +140,10 @@ class Face(Protocol):
         """The face's keys, each with what it does."""
         ...
 
+    def key_of(self, command: Command) -> str:
+        """The key that runs a command, as it is bound now; empty for none."""
+        ...
+
     def quit(self) -> None:
         """Leave, as soon as the command has ended."""
         ...

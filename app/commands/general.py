@@ -21,7 +21,8 @@ async def _help(face: Face, rest: str) -> None:
             face.say(f"There is no command /{clean(rest)[:40]}. /help lists them.", error=True)
             return
         also = f"  also /{', /'.join(command.aliases)}" if command.aliases else ""
-        key = f"  key {command.key}" if command.key and face.kind == "tui" else ""
+        pressed = face.key_of(command)
+        key = f"  key {pressed}" if pressed else ""
         await show(face, command.usage, f"{command.help}{also}{key}")
         return
     if await face.screen("help"):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from app.commands.face import Choice, Rows, Screen
+from app.commands.face import Choice, Command, Rows, Screen
 from app.config import Settings
 from app.exits import explain
 from app.kinds import SettingError
@@ -244,6 +244,9 @@ class ReplFace:
 
     def keys(self) -> Rows:
         return _KEYS
+
+    def key_of(self, command: Command) -> str:
+        return ""
 
     def quit(self) -> None:
         self.leaving = True

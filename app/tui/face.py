@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from app.commands.face import Choice, FaceKind, Rows, Screen
+from app.commands.face import Choice, Command, FaceKind, Rows, Screen
 from app.config import Settings
 from app.kinds import SettingError
 from app.theming import ThemeError, names
@@ -112,6 +112,11 @@ class TuiFace:
 
     def keys(self) -> Rows:
         return self._app.key_rows()
+
+    def key_of(self, command: Command) -> str:
+        from app.tui.screens.palette import key_of
+
+        return key_of(self._app, command)
 
     def quit(self) -> None:
         self._app.action_leave()

@@ -205,3 +205,13 @@ async def test_an_unanswered_message_says_what_answers_it(tmp_path: Path) -> Non
         await run.pilot.press("ctrl+r")
         await run.until(lambda: run.texts("answer") == ["yes"])
         assert "answers it" not in run.seam
+
+
+async def test_help_on_a_command_tells_the_key_that_runs_it() -> None:
+    async with running(keymap={"retry": "f9"}) as run:
+        await run.send("/help retry")
+        await run.until(lambda: "key f9" in "\n".join(run.screen()))
+        await run.pilot.press("escape")
+        await run.send("/help undo")
+        await run.until(lambda: "take your last message back" in "\n".join(run.screen()))
+        assert "key " not in "\n".join(run.screen())

@@ -27,6 +27,14 @@ KEY_NAMES: Mapping[str, str] = {
 """Commands that a key of the table runs, with its name there."""
 
 
+def key_of(shell: Shell, command: Command) -> str:
+    """The key that runs a command, as it is bound now; empty for none."""
+    if not command.key:
+        return ""
+    name = KEY_NAMES.get(command.name)
+    return shell.label(name) if name else shell.glyphs.key(command.key)
+
+
 class CommandPalette(Picker):
     """Choose a command. Gives back its name, or None."""
 
@@ -48,15 +56,8 @@ class CommandPalette(Picker):
                 command.name,
                 f"/{command.name}",
                 command.help,
-                (Span(self._key_of(command), "muted"),),
+                (Span(key_of(self.shell, command), "muted"),),
                 terms=f"{' '.join(command.aliases)} {command.help}",
             )
             for command in self._commands
         )
-
-    def _key_of(self, command: Command) -> str:
-        """The key that runs a command, as it is bound now."""
-        if not command.key:
-            return ""
-        name = KEY_NAMES.get(command.name)
-        return self.shell.label(name) if name else self.ink.key(command.key)
