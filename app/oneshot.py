@@ -297,6 +297,9 @@ def verdict(job: OneShot, answer: Answer) -> ExitCode:
         notify(f"{dropped} of the oldest turns were left out, so that the prompt fits the context")
     for reason in dict.fromkeys(reason for outcome in outcomes for reason in outcome.schema_errors):
         notify(f"the answer does not satisfy the schema: {reason}")
+    ended = [outcome for outcome in outcomes if outcome.finish == "stop" and not outcome.tool_calls]
+    if not all(outcome.text.strip() for outcome in ended):
+        notify("the model ended its reply without an answer")
     cut = [outcome for outcome in outcomes if outcome.finish == "length"]
     if not cut:
         return ExitCode.ANSWERED

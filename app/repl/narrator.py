@@ -204,6 +204,8 @@ class Narrator:
                 self.page.stats(self._figures(seconds))
         if response.status == "incomplete":
             self._tell_cut(response)
+        elif response.status == "completed":
+            self._tell_silence(response)
         self.changed()
 
     def _figures(self, seconds: float) -> str:
@@ -237,6 +239,16 @@ class Narrator:
                 self.page.note("the model was still calling tools when its rounds were used up", warning=True)
             case _:
                 self.page.note("the reply is not whole; /continue goes on", warning=True)
+
+    def _tell_silence(self, response: Response) -> None:
+        """A reply without a word or a call would look like one that was lost."""
+        if not response.output:
+            return
+        last = response.output[-1]
+        if last.get("type") != "message" or last.get("content"):
+            return
+        why = " with its thought" if ends_with_thought(response.output) else " without an answer"
+        self.page.note(f"the model ended{why}; /retry asks again", warning=True)
 
     # ---- items -----------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from app.sessions.items import (
     Reasoning,
     ends_with_thought,
 )
-from app.tui.story import CUT, CUT_THINKING, Story, end_call, target_of
+from app.tui.story import CUT, CUT_THINKING, SILENT, Story, end_call, ends_without_words, target_of
 from app.tui.transcript.entries import Answer, NameRow, Progress, Thought
 from app.tui.transcript.entry import Entry
 from app.tui.transcript.tool_entry import ToolCall
@@ -344,6 +344,8 @@ class Reply:
             facts.append(f"{speed:,.0f} tok/s")
         if status == "incomplete":
             facts.append(CUT_THINKING if ends_with_thought(output) else CUT)
+        if status == "completed" and ends_without_words(output):
+            facts.append(SILENT)
         self.name.facts, self.name.live = tuple(facts), False
         self.page.changed(self.name)
 

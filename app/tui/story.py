@@ -36,6 +36,8 @@ _FILES = ("input_file", "input_audio")
 MAX_TARGET_CHARS = 200
 CUT, CUT_THINKING = "cut off", "cut off while it thought"
 """What a name row tells of a reply that reached its limit."""
+SILENT = "ended without an answer"
+"""What it tells of a reply that the model ended without a word or a call."""
 
 
 @dataclass
@@ -169,8 +171,15 @@ def stored_facts(item: Message, *, thinking: bool = False) -> tuple[str, ...]:
         return ("stopped",)
     if item.finish == "length":
         return (CUT_THINKING if thinking else CUT,)
+    if item.finish == "stop" and not item.text:
+        return (SILENT,)
     tokens = (item.usage or {}).get("output_tokens")
     return (f"{tokens:,} token{'' if tokens == 1 else 's'}",) if isinstance(tokens, int) else ()
+
+
+def ends_without_words(output: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a response, by its items on the wire, ended without a word and without a call."""
+    return bool(output) and output[-1].get("type") == "message" and not output[-1].get("content")
 
 
 def compaction_note(item: Compaction) -> Note:

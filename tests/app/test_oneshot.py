@@ -442,3 +442,14 @@ def test_a_repository_that_is_not_here_comes_with_the_line_that_fetches_it(
 ) -> None:
     assert cli.main(["-m", "ann/m-GGUF:Q4_0", "-p", "hi"]) == 3
     assert "fireside models pull ann/m-GGUF:Q4_0" in capfd.readouterr().err
+
+
+def test_a_reply_without_a_word_is_told_beside_the_output(
+    double: Double, capfd: pytest.CaptureFixture[str]
+) -> None:
+    double.play = says("")
+    assert cli.main(["-p", "hi"]) == 0
+    assert "ended its reply without an answer" in capfd.readouterr().err
+    double.play = says("x")
+    assert cli.main(["-p", "hi"]) == 0
+    assert capfd.readouterr().err == ""

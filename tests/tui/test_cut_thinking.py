@@ -37,3 +37,15 @@ async def test_an_answer_that_was_cut_is_only_cut() -> None:
         await run.until(lambda: "cut off" in "\n".join(run.screen()))
         assert "while it thought" not in "\n".join(run.screen())
         assert run.texts("answer") == ["The outer"]
+
+
+@pytest.mark.parametrize("steps", [[""], [ReasoningPiece(THOUGHT)]], ids=["nothing", "thought only"])
+async def test_a_reply_without_a_word_says_that_it_ended(steps: list[Step], tmp_path: Path) -> None:
+    store = tmp_path / "chats.db"
+    async with running([steps, ["fine"]], store=store) as run:
+        await run.send("q")
+        await run.until(lambda: "ended without an answer" in "\n".join(run.screen()))
+        await run.ask("again")
+        assert "\n".join(run.screen()).count("ended without an answer") == 1
+    async with running([], store=store, start={"last": True}) as run:
+        await run.until(lambda: "ended without an answer" in "\n".join(run.screen()))

@@ -18,3 +18,10 @@ async def test_a_reply_that_was_cut_inside_its_answer_says_that() -> None:
     told = await chat("q", scripts=[[ReasoningPiece(THOUGHT), TextPiece("The outer"), outcome]])
     assert "cut at its limit" in told.seen
     assert "while it thought" not in told.seen
+
+
+async def test_a_reply_without_a_word_says_that_it_ended() -> None:
+    told = await chat("q", "again", scripts=[[""], ["fine"]])
+    assert told.seen.count("the model ended without an answer") == 1
+    told = await chat("q", scripts=[[ReasoningPiece(THOUGHT)]])
+    assert "the model ended with its thought" in told.seen
