@@ -142,8 +142,14 @@ class ReplFace:
         chosen = None
         if self.session_id is not None:
             chosen = (await self.manager.settings(self.session_id))["model"]["value"]
-        card = self.manager.desk.card
-        require_sight(self.chat.attached, named, card, chosen, loading=loading is not None)
+        card, attached = self.manager.desk.card, list(self.chat.attached)
+        try:
+            require_sight(self.chat.attached, named, card, chosen, loading=loading is not None)
+        except FiresideError:
+            for block in attached:
+                if block not in self.chat.attached:
+                    await self.manager.files.delete(await self.session(), str(block["file_id"]))
+            raise
 
     async def run_shell(self, line: str) -> None:
         """Run a shell line; what it printed goes with the next message."""

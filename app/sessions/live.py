@@ -70,7 +70,7 @@ class LiveSession:
         self.queue: list[Message] = []
         self.client_results: dict[str, asyncio.Future[FunctionCallOutput]] = {}
         self.useless_compactions = 0
-        self.told = ("", "")
+        self.told: tuple[str, str] = ("", "")
         """The model of the last turn, and the notice that it was given with."""
         self.closed = False
         self.deadline: float | None = None

@@ -69,7 +69,11 @@ async def test_nothing_of_a_refused_picture_is_stored(tmp_path: Path) -> None:
 
 async def test_an_attached_picture_is_let_go_when_it_is_refused(tmp_path: Path) -> None:
     path = saved(tmp_path)
-    told = await talk(tmp_path, f"/attach {path}", "look", "look", card=BLIND)
+
+    async def look(faces: list[ReplFace]) -> None:
+        assert await faces[0].manager.files.list(str(faces[0].session_id)) == []
+
+    told = await talk(tmp_path, f"/attach {path}", "look", look, "look", card=BLIND)
     assert f"{NOT_SENT}, or send it without chart.png, which is no longer attached." in flat(told.seen)
     assert last_user_text(told.engine) == "look" and len(told.engine.requests) == 1
 
