@@ -7,6 +7,7 @@ import pytest
 from textual.events import Key, Paste
 
 from app.tui.transcript.tool_entry import ToolCall
+from app.tui.widgets import composer
 from app.tui.widgets.history import History
 from backend.scripted import Pause
 from tests.tui.program import Running, running
@@ -74,6 +75,21 @@ async def test_keys_that_come_at_once_are_a_paste() -> None:
         await burst(run, "hello\r")
         await run.until(lambda: run.texts("answer") == ["ok"])
         assert run.texts("user") == ["hello"]
+
+
+async def test_lines_that_come_at_once_are_not_sent_by_the_end_of_the_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(composer, "PASTE_S", 60.0)
+    async with running([["ok"]]) as run:
+        await burst(run, "one\rtwo\r")
+        await run.until(lambda: run.app.draft.text == "one\ntwo\n")
+        await burst(run, "three\r")  # the rest came a moment later
+        await run.until(lambda: run.app.draft.text == "one\ntwo\nthree\n")
+        assert run.texts("user") == []
+        await run.pilot.press("enter")
+        await run.until(lambda: run.texts("answer") == ["ok"])
+        assert run.texts("user") == ["one\ntwo\nthree"]
 
 
 @pytest.mark.parametrize("key", ["ctrl+j", "alt+enter", "shift+enter"])

@@ -6,6 +6,7 @@ Enter sends; a paste never does. What is sent leaves as a `Submitted` message, n
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -36,6 +37,8 @@ PLACEHOLDER = "message   / command   @ file   ! shell"
 # Without brackets around it a paste is nothing but keys that come in one read.
 BURST_S = 0.01
 SETTLE_S = 0.04
+PASTE_S = 0.5
+"""Keys that come together so soon after such lines are the rest of their paste."""
 
 
 MENTION = re.compile(r'(?<!\S)@(?:"[^"\n]+"|\S+)')
@@ -101,6 +104,7 @@ class Draft(KeysInOrder, TextArea):
         self._dressed_for: tuple[bool, int] | None = None
         self._burst_from: int | None = None
         self._last_key = 0.0
+        self._pasted_at = float("-inf")
         self._settling: Timer | None = None
         self._enter_waits = False
 
@@ -121,6 +125,7 @@ class Draft(KeysInOrder, TextArea):
 
     def put(self, text: str, caret: int | None = None) -> None:
         """Show another draft, the caret at its end or at `caret`."""
+        self._pasted_at = float("-inf")
         self.load_text(text)
         self.move_cursor(self.location_of(len(text) if caret is None else caret))
 
@@ -202,11 +207,20 @@ class Draft(KeysInOrder, TextArea):
         """The keys that came together have ended: fold what was pasted, send what was sent."""
         self._settling = None
         start, self._burst_from = self._burst_from, None
+        waits, self._enter_waits = self._enter_waits, False
+        if start is not None and self._is_paste(self.text[start : self.caret]):
+            self._pasted_at = time.monotonic()
+            if waits:
+                self.action_newline()  # its last line ends like the others
+                waits = False
         if start is not None and is_long(pasted := self.text[start : self.caret]):
             self.replace_range(start, self.caret, self.folds.fold(pasted))
-        if self._enter_waits:
-            self._enter_waits = False
+        if waits:
             self._send()
+
+    def _is_paste(self, together: str) -> bool:
+        """Whether keys that came together are lines of a paste, or the rest of one."""
+        return "\n" in together or time.monotonic() - self._pasted_at < PASTE_S
 
     def action_send(self) -> None:
         """Send; but wait a moment for what may follow, where the key came together with others."""
