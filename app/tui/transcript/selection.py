@@ -74,7 +74,7 @@ def selected_text(entries: Sequence[Entry], span: tuple[Point, Point]) -> str:
             whole = first <= 0 and last >= len(text)
             marked = entry.kind in ("answer", "thought", "note") and not whole
             texts.append(balanced(text, first, last) if marked else text[first:last])
-        if joined := "\n".join([text.strip("\n") for text in texts if text]):
+        if joined := "\n".join([text.strip("\r\n") for text in texts if text]):
             blocks.append(joined)
     return "\n\n".join(blocks)
 

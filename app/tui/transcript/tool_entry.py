@@ -55,7 +55,7 @@ class ToolCall(Entry):
         self.facts = facts
         self.folded = not self.live
         self.whole = False
-        """Whether the result is shown beyond its first rows."""
+        """Whether the arguments are shown beside the target, and the result beyond its first rows."""
         self._arguments = LiteralText(arguments, finished=not self.live)
         self._output = LiteralText(output, finished=not self.live)
         self._diff = DiffBody(diff) if diff else None
@@ -88,7 +88,7 @@ class ToolCall(Entry):
     @property
     def parts(self) -> Sequence[str]:
         return (
-            plain(self.name),
+            f"{plain(self.name)} {plain(self.target)}".rstrip(),
             self.arguments,
             plain(self.approved_arguments or ""),
             self.diff,
@@ -139,7 +139,7 @@ class ToolCall(Entry):
         hang = Dress(hang=glyphs.aside, hang_role="tool", tone="muted")
         width = sheet.measure - 2
         shut = self.folded
-        told = self.state == "writing" or (not self.target and self._diff is None)
+        told = self.state == "writing" or self.whole or (not self.target and self._diff is None)
         changed = self.approved_arguments is not None and self.approved_arguments != self.arguments
         row = line(
             [Run("you changed it to ", "muted"), Run(plain(self.approved_arguments or ""), "text", 0)],
@@ -152,7 +152,7 @@ class ToolCall(Entry):
                 self._arguments,
                 hang,
                 width,
-                limit=ARGUMENT_ROWS,
+                limit=0 if self.whole else ARGUMENT_ROWS,
                 tail=self.live,
                 shut=shut or not told or not self.arguments,
             ),
@@ -176,7 +176,7 @@ class ToolCall(Entry):
         left: list[Run] = [
             Run(f"{glyphs.folded if self.folded else glyphs.unfolded} ", "tool"),
             Run(name, "tool:b", 0),
-            *([Run(f" {plain(self.target)}")] if self.target else []),
+            *([Run(f" {plain(self.target)}", "text", len(name))] if self.target else []),
         ]
         return Section(PLAIN, [line(left, self._facts(sheet), sheet)])
 

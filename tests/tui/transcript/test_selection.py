@@ -166,3 +166,31 @@ async def test_what_is_being_selected_does_not_run_away() -> None:
         await pilot.pause()
         assert transcript.at_tail
         assert transcript.scroll_y == transcript.max_scroll_y
+
+
+async def test_a_call_is_copied_as_it_stands() -> None:
+    call = ToolCall("run", "ls -l", arguments='{"cmd": "ls -l"}', output="a\r\nb\r\n")
+    async with reading([UserTurn("q\r\nr"), call, UserTurn("next")]) as (transcript, pilot):
+        await drag(transcript, pilot, (0, 0), (79, 5))
+        assert transcript.screen.get_selected_text() == "q\r\nr\n\nrun ls -l\n\nnext"
+        transcript.toggle(call)
+        await settled(transcript, pilot)
+        await drag(transcript, pilot, (0, 4), (60, 5))
+        assert transcript.screen.get_selected_text() == "a\r\nb"
+
+
+async def test_rows_that_wrap_are_copied_as_they_were_written() -> None:
+    table = f"| a | b |\n|---|---|\n| {'long cell ' * 12}| 2 |"
+    code = f"```py\nx = '{'y' * 90}'\nz = 2\n```"
+    async with reading([Answer(f"{table}\n\n{code}\n\nend")], size=(70, 30)) as (transcript, pilot):
+        rows = shown(transcript)
+        assert len(rows[2].split()) > len(rows[4].split())
+        await pilot.click(transcript, offset=(10, 3), times=2)
+        await pilot.pause()
+        assert transcript.screen.get_selected_text() == table
+        last = next(y for y, row in enumerate(rows) if row.strip() == "z = 2")
+        await pilot.click(transcript, offset=(10, last - 1), times=2)
+        await pilot.pause()
+        assert transcript.screen.get_selected_text() == code
+        await drag(transcript, pilot, (60, last), (4, last - 2))
+        assert transcript.screen.get_selected_text() == "\n".join(code.split("\n")[1:3])

@@ -444,3 +444,39 @@ async def test_a_token_makes_one_strip_and_lays_out_one_entry(monkeypatch: pytes
         pilot.app.query_one(TextArea).focus()
         await pilot.press("a", "b", "c")
         assert made == []
+
+
+async def test_a_hit_that_was_not_shown_is_shown() -> None:
+    call = ToolCall("run", "ls", arguments='{"cmd": "ls", "why": "a needle"}', output="row\n" * 20)
+    thought = Thought("word " * 300 + "needle", seconds=1, tokens=2)
+    note = Note("4 messages summarised", "they told of a needle")
+    async with reading([*long_chat(), thought, call, note, *long_chat()]) as (transcript, pilot):
+        assert transcript.find("needle") == 3
+        for _ in range(3):
+            await settled(transcript, pilot)
+            assert any("needle" in row for row in shown(transcript)), transcript.found
+            transcript.find_next()
+        assert not thought.folded and not call.folded and not note.folded
+
+
+async def test_the_thumb_is_dragged_while_text_comes() -> None:
+    reply = Answer(live=True)
+    async with reading([*long_chat(), reply]) as (transcript, pilot):
+        await settled(transcript, pilot)
+        bar = transcript.vertical_scrollbar
+        column = bar.region.x
+        await pilot.mouse_down(offset=(column, transcript.size.height - 1))
+        await pilot.hover(offset=(column, 9))
+        await pilot.pause()
+        rows = shown(transcript)
+        assert not transcript.at_tail
+        for number in range(20):
+            transcript.append_text(reply, f"line {number}\n\n")
+            transcript.flush()
+            await pilot.pause()
+            assert shown(transcript) == rows
+        await pilot.hover(offset=(column, transcript.size.height + 2))
+        await pilot.mouse_up(offset=(column, transcript.size.height + 2))
+        await settled(transcript, pilot)
+        assert transcript.at_tail
+        assert shown(transcript)[-1].startswith("    line 19")
