@@ -20,7 +20,8 @@ from app.repl.page import StyledPage
 from app.repl.plain_page import PlainPage
 from app.sessions.errors import FiresideError
 from app.terminal import sanitize
-from app.tui.sending import mentions, picture_names, require_sight, shell_block
+from app.tui.sending import mentions, shell_block
+from app.tui.senses import has_media, require_senses
 from app.tui.start import SLOTS, Start
 
 if TYPE_CHECKING:
@@ -129,12 +130,12 @@ class ReplFace:
         """Post a message with what is attached; `shown` are its blocks, where parts of it are folded."""
         blocks = list(shown) or [{"type": "input_text", "text": text}]
         named = mentions(text, self.folder)
-        if picture_names(self.chat.attached, named):
-            await self._require_sight(named)
+        if has_media(self.chat.attached, named):
+            await self._require_senses(named)
         await self.chat.send(blocks, named)
 
-    async def _require_sight(self, named: Sequence[Path]) -> None:
-        """FiresideError where the model cannot see what goes with the message; nothing is uploaded then."""
+    async def _require_senses(self, named: Sequence[Path]) -> None:
+        """FiresideError where the model cannot take what goes with the message; nothing is uploaded then."""
         loading = self._loading if self._loading is not None and not self._loading.done() else None
         if loading is not None and self.console.piped:
             await asyncio.wait([loading])
@@ -144,7 +145,7 @@ class ReplFace:
             chosen = (await self.manager.settings(self.session_id))["model"]["value"]
         card, attached = self.manager.desk.card, list(self.chat.attached)
         try:
-            require_sight(self.chat.attached, named, card, chosen, loading=loading is not None)
+            require_senses(self.chat.attached, named, card, chosen, loading=loading is not None)
         except FiresideError:
             for block in attached:
                 if block not in self.chat.attached:

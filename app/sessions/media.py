@@ -92,7 +92,7 @@ def require_senses(card: ChatCard, files: Iterable[SessionFile]) -> None:
                 400,
                 about.code,
             )
-            err.remedy = f"Choose a model that {about.senses}, or take the {about.word} out."
+            err.remedy = f"Choose a model that {about.senses}, or send the words without the {about.word}."
             raise err
 
 

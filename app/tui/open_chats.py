@@ -15,7 +15,8 @@ from app.theming import Palette
 from app.tui.bell import rings
 from app.tui.keys import word
 from app.tui.model_state import UNKNOWN, ModelState
-from app.tui.sending import Block, blocks_of, file_block, mentions, require_sight
+from app.tui.sending import Block, blocks_of, file_block, mentions
+from app.tui.senses import require_senses
 from app.tui.stage import Stage
 from app.tui.start import Start, configure, in_thread
 from app.tui.widgets.history import History
@@ -303,7 +304,7 @@ class OpenChats(Stage):
             blocks = blocks_of(draft, self.draft.folds)
         named = [path for path in mentions(draft, self.folder)]
         loading = self.model.load is not None
-        require_sight(chat.attached, named, chat.manager.desk.card, chat.facts.model, loading=loading)
+        require_senses(chat.attached, named, chat.manager.desk.card, chat.facts.model, loading=loading)
         attached = list(chat.attached)
         if named:
             session_id = await chat.ensure()

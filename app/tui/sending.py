@@ -6,15 +6,9 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from app.kinds import clip
-from app.terminal import sanitize
-from app.tui.model_state import short_name
 from app.tui.widgets.paste import Folds
-
-if TYPE_CHECKING:
-    from backend.types import ChatCard
 
 Kind = Literal["nothing", "message", "command", "shell"]
 Block = dict[str, Any]
@@ -142,50 +136,6 @@ def file_block(file_id: str, name: str, size: int, content_type: str) -> Block:
     elif content_type.startswith("audio/"):
         kind = "input_audio"
     return {"type": kind, "file_id": file_id, "filename": name, "bytes": size}
-
-
-def picture_names(attached: Iterable[Mapping[str, Any]], named: Iterable[Path]) -> list[str]:
-    """The names of the pictures among what goes with a message."""
-    names = [str(block.get("filename")) for block in attached if block.get("type") == "input_image"]
-    return [*names, *[path.name for path in named if is_picture(path.name)]]
-
-
-def require_sight(
-    attached: list[Block],
-    named: Iterable[Path],
-    card: ChatCard | None,
-    chosen: str | None,
-    *,
-    loading: bool,
-) -> None:
-    """FiresideError where a picture is to go with a message that a model will answer which cannot see, or
-    is not known yet. Those that are only `attached`, which no word stands for, are then let go.
-
-    `chosen` is the chat's own model, which may not be the one that `card` tells of.
-    """
-    # The prompt of the chat line by line imports this module before it is shown.
-    from app.sessions.errors import FiresideError
-
-    if not (pictures := picture_names(attached, named)):
-        return
-    if loading:
-        raise FiresideError(
-            "The model is still being loaded, and may not see. Send the picture when it is ready.",
-            409,
-            "model_loading",
-        )
-    if card is None or card.supports_vision or (chosen and short_name(chosen) != short_name(card.model_id)):
-        return
-    held = picture_names(attached, ())
-    attached[:] = [block for block in attached if block.get("type") != "input_image"]
-    names = sanitize(clip(" and ".join(held or pictures)))
-    other = f"send it without {names}, which is no longer attached" if held else f"take {names} out"
-    raise FiresideError(
-        f"{short_name(card.model_id)} cannot see, so nothing was sent. "
-        f"Choose a model that sees (/model), or {other}.",
-        400,
-        "no_vision",
-    )
 
 
 def shell_block(command: str, output: str) -> Block:

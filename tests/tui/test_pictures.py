@@ -206,3 +206,12 @@ async def test_a_chat_whose_pictures_the_next_model_cannot_see_goes_on_and_says_
         assert "this model cannot see the picture of an earlier turn" in "\n".join(run.screen())
         assert "error" not in run.kinds()
         assert "[picture chart.png, 40x8: not shown to this model]" in str(engine.requests[2].messages)
+
+
+async def test_a_recording_is_refused_as_a_picture_is(tmp_path: Path) -> None:
+    (tmp_path / "talk.wav").write_bytes(b"RIFF....WAVE" + bytes(2000))
+    async with running(engine=ScriptedEngine([["one"]], card=SEES), workspace=tmp_path) as run:
+        await run.send("listen to @talk.wav ")
+        await run.until(lambda: "cannot hear, so nothing was sent" in run.seam)
+        assert run.app.draft.text == "listen to @talk.wav "
+        assert run.entries == [] and run.app.chat.id is None

@@ -78,6 +78,24 @@ async def test_an_attached_picture_is_let_go_when_it_is_refused(tmp_path: Path) 
     assert last_user_text(told.engine) == "look" and len(told.engine.requests) == 1
 
 
+@pytest.mark.parametrize("attach", [True, False])
+async def test_a_recording_for_a_model_that_cannot_hear_is_refused_and_kept_nowhere(
+    tmp_path: Path, attach: bool
+) -> None:
+    (tmp_path / "talk.wav").write_bytes(b"RIFF....WAVE" + bytes(2000))
+
+    async def look(faces: list[ReplFace]) -> None:
+        chat = faces[0].session_id
+        assert chat is None or await faces[0].manager.files.list(chat) == []
+
+    lines = (f"/attach {tmp_path / 'talk.wav'}", "listen") if attach else ("listen to @talk.wav",)
+    told = await talk(tmp_path, *lines, look, "listen", card=replace(SEES, supports_audio=False))
+    out = "send it without talk.wav, which is no longer attached" if attach else "take talk.wav out"
+    sentence = f"owl cannot hear, so nothing was sent. Choose a model that hears (/model), or {out}."
+    assert sentence in flat(told.seen)
+    assert last_user_text(told.engine) == "listen" and len(told.engine.requests) == 1
+
+
 class Slow(ScriptedEngine):
     """An engine whose model is there once it is told so."""
 

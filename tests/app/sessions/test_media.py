@@ -97,7 +97,7 @@ async def test_only_a_new_picture_is_refused_and_before_it_is_stored(room: MakeR
         await post(chat, showing(await uploaded(chat, "new\x1b[2J.png")))
     assert refused.value.code == "no_vision" and refused.value.status_code == 400
     assert refused.value.message == "mole cannot see, and new[2J.png is in the message."
-    assert refused.value.remedy == "Choose a model that sees, or take the picture out."
+    assert refused.value.remedy == "Choose a model that sees, or send the words without the picture."
     assert await chat.items() == before and len(chat.sent) == 1
     await ask(chat, "without it")
     assert texts(chat.sent[1])[-1] == "without it"
