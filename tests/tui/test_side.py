@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -68,3 +70,24 @@ async def test_a_pane_over_the_chat_stays_while_it_asks_for_a_name() -> None:
         await run.pilot.press("escape")
         await run.until(lambda: len(run.app.screen_stack) == 1)
         assert run.app.side_open and run.app.pane.has_focus
+
+
+async def test_nothing_is_said_of_chats_before_it_is_known_whether_there_are_any(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    goes_on = threading.Event()
+    start = SessionManager.start
+
+    async def held(manager: SessionManager) -> None:
+        await asyncio.to_thread(goes_on.wait)
+        await start(manager)
+
+    monkeypatch.setattr(SessionManager, "start", held)
+    async with running(size=(160, 32), wait=False) as run:
+        try:
+            await run.until(lambda: any("chats" in row for row in run.screen()))
+            await run.until(lambda: run.app._manager is not None)
+            assert not any("No chats yet" in row for row in run.screen())
+        finally:
+            goes_on.set()
+        await run.until(lambda: any("No chats yet" in row for row in run.screen()))

@@ -168,6 +168,8 @@ class ChatsPane(Vertical, can_focus=True):
         self._clock = clock
         self._motion = motion
         self._chats: dict[str, ChatLine] = {}
+        self._told = False
+        """Whether it is known which chats there are."""
         self._open: str | None = None
         self._wanted: str | None = None
         self._step = 0
@@ -196,7 +198,8 @@ class ChatsPane(Vertical, can_focus=True):
         if follows:
             self._open = self._wanted = open_id
         follows = follows or has_more != self._has_more
-        self._has_more = has_more
+        follows = follows or not self._told
+        self._has_more, self._told = has_more, True
         if self._wanted is None and self.selected not in self._chats:
             self._wanted = self._neighbour()
         if follows or before != {(chat.id, chat.pinned, chat.updated_at) for chat in self._chats.values()}:
@@ -242,7 +245,7 @@ class ChatsPane(Vertical, can_focus=True):
             rows += [self._row(chat) for chat in chats]
         if self._has_more:
             rows += [BLANK, Row((Span(_OLDER, "muted"),), indent=_TEXT_AT - 1)]
-        if not rows:
+        if not rows and self._told:
             rows = lines(_NO_CHATS, "muted", indent=_TEXT_AT - 1)
         self._list.show(rows, self._wanted)
         self._wanted = None
