@@ -32,6 +32,14 @@ async def test_keys_that_come_together_write_what_they_say() -> None:
         assert run.app.draft.text == WRITTEN
 
 
+async def test_a_letter_with_alt_is_not_written() -> None:
+    async with running([["yes"]]) as run:
+        run.app.post_message(events.Key("alt+u", "u"))
+        press_together(run, "a", ".")
+        await run.until(lambda: run.app.draft.text.endswith("."))
+        assert run.app.draft.text == "a."
+
+
 async def test_they_write_a_reason_too() -> None:
     async with running([[call(text="x")], ["done"]], tools=[Recorder()]) as run:
         await asked(run)

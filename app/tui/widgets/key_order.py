@@ -28,3 +28,6 @@ class KeysInOrder(_Base):
                 event.prevent_default()
                 event.stop()
                 return
+        if event.key.startswith("alt+"):
+            # A key that means nothing here, or no longer, writes no letter.
+            event.prevent_default()
