@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -120,6 +122,7 @@ class StyledPage:
         self._answer: SettlingText | None = None
         self._thought: SettlingText | None = None
         self._state = ""
+        self._late: asyncio.TimerHandle | None = None
 
     @property
     def measure(self) -> int:
@@ -145,8 +148,7 @@ class StyledPage:
             text = text.lstrip("\n")
         self._answer.append(text)
         self._answer.resize(self.measure)
-        self._body("answer", self._answer, "  ", final=False)
-        self._show()
+        self._settle()
 
     def end_answer(self) -> None:
         answer, self._answer = self._answer, None
@@ -159,9 +161,7 @@ class StyledPage:
             self._thought = SettlingText(self.measure, self.ink.mode)
             text = text.lstrip("\n")
         self._thought.append(text)
-        if self._show_thinking:
-            self._body("aside", self._thought, self._aside_edge("$reasoning"), final=False)
-        self._show()
+        self._settle()
 
     def end_thought(self, seconds: float | None) -> None:
         thought, self._thought = self._thought, None
@@ -260,6 +260,24 @@ class StyledPage:
             self._last = "blank"
 
     # ---- parts -----------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Print the rows that are final; those passed over now come soon, even if no more text does."""
+        text, waits = self._answer, 0.0
+        if text is not None:
+            self._body("answer", text, "  ", final=False)
+            waits = text.wait_s
+        elif self._thought is not None and self._show_thinking:
+            self._body("aside", self._thought, self._aside_edge("$reasoning"), final=False)
+            waits = self._thought.wait_s
+        self._show()
+        if waits and self._late is None:
+            with contextlib.suppress(RuntimeError):  # Without a loop nobody looks meanwhile.
+                self._late = asyncio.get_running_loop().call_later(waits, self._settle_late)
+
+    def _settle_late(self) -> None:
+        self._late = None
+        self._settle()
 
     def _body(self, kind: Kind, text: SettlingText, edge: str, *, final: bool) -> None:
         width = self.measure

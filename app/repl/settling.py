@@ -35,6 +35,8 @@ class SettlingText:
     def __init__(self, width: int, mode: Mode, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._not_before = 0.0
+        self._passed_over = False
+        """Whether text came that the last layouts were not made for."""
         self._text = MarkdownText()
         self._width = self._laid = max(1, width)
         self._mode = mode
@@ -62,7 +64,8 @@ class SettlingText:
 
         Where a layout takes long, most calls do none: the time for it stays a small share of all.
         """
-        if self._clock() < self._not_before:
+        self._passed_over = self._clock() < self._not_before
+        if self._passed_over:
             return []
         began = self._clock()
         rows = self._give(final=False)
@@ -70,6 +73,11 @@ class SettlingText:
         if took > SLOW_S:
             self._not_before = began + took * LAYOUT_SHARE
         return rows
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds until `take` gives what it passed over; 0 where nothing was."""
+        return max(0.001, self._not_before - self._clock()) if self._passed_over else 0.0
 
     def finish(self) -> list[Row]:
         """All rows that are left: nothing more comes."""

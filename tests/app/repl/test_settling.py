@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
 
@@ -7,7 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.glyphs import UNICODE
+from app.repl import settling
+from app.repl.ink import Ink
+from app.repl.page import StyledPage
 from app.repl.settling import SettlingText
+from app.theming import palette, read
 from app.tui.transcript.markdown import MarkdownText
 from app.tui.transcript.rows import COLOUR, Mode, Row
 
@@ -160,3 +166,20 @@ def test_of_any_text_no_word_is_lost(source: str, sizes: list[int], width: int) 
         return Counter(re.findall(NAMES, "".join(row.text for row in rows)))
 
     assert not names(whole(source, width, COLOUR)) - names(streamed(source, sizes, width, COLOUR))
+
+
+async def test_what_was_passed_over_is_shown_though_no_more_text_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(settling, "SLOW_S", -1.0)  # every layout counts as a slow one
+    monkeypatch.setattr(settling, "LAYOUT_SHARE", 100)
+    put: list[str] = []
+    page = StyledPage(Ink(palette(read("hearth"), None), UNICODE), put.extend, lambda _: None, lambda: 80)
+    for number in range(6):
+        page.answer(f"Paragraph {number}.\n\n")
+    assert not any("Paragraph 4." in row for row in put)
+    async with asyncio.timeout(30):
+        while not any("Paragraph 4." in row for row in put):
+            await asyncio.sleep(0.01)
+    page.end_answer()
+    assert [sum(f"Paragraph {number}." in row for row in put) for number in range(6)] == [1] * 6
