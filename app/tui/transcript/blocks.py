@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _MARK = re.compile(r" {0,3}([-+*]|\d{1,9}[.)])( *)")
 _QUOTE_MARK = re.compile(r" *> ?")
+_PIPE = re.compile(r"(?<!\\)\|")
+_ROW_START = re.compile(r"[ \t>]*\|?")
+_ROW_END = re.compile(r"(?<!\\)\|?[ \t]*$")
 _TASK = re.compile(r"\[[ xX]\] (?=\S)")
 
 
@@ -273,6 +276,8 @@ class _Flattener:
                 line = (token.map or [0])[0]
                 leaf.cells.append([])
                 leaf.cell_lines.append(SourceLine(self._lines[line], self._offsets[line]))
+            elif token.type == "tr_close":
+                _keep_what_is_beyond(leaf)
             elif token.type == "inline":
                 leaf.cells[-1].append(token.content)
             elif token.type == "th_open":
@@ -292,6 +297,19 @@ def _column(piece: str, line: str) -> int:
         return column
     inner = piece.lstrip(" \t")
     return line.rfind(inner) - (len(piece) - len(inner))
+
+
+def _keep_what_is_beyond(leaf: Leaf) -> None:
+    """Cells that no column is there for are dropped by markdown-it; here the last one keeps them."""
+    line, row = leaf.cell_lines[-1].text, leaf.cells[-1]
+    if line.count("|") < len(leaf.aligns):
+        return
+    before = _ROW_START.match(line)
+    pipes = [found.start() for found in _PIPE.finditer(line, before.end() if before else 0)]
+    start = pipes[len(row) - 2] + 1 if len(row) > 1 else before.end() if before else 0
+    text = _ROW_END.sub("", line[start:])
+    if len(pipes) >= len(row) and text[pipes[len(row) - 1] - start :].strip(" \t|"):
+        row[-1] = text.strip().replace("\\|", "|")
 
 
 def _take_task(leaf: Leaf) -> None:

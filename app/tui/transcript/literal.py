@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from app.tui.transcript.clean import Cleaner
+from app.tui.transcript.growing import GrowingText
 from app.tui.transcript.rows import COLOUR, CodeBlock, Mode, Row, Run
 from app.tui.transcript.wrap import breaks, run_starts, slice_runs
 
@@ -15,53 +16,30 @@ TAB = "    "
 _PIECES = re.compile(r"\t|[^\t]+")
 
 
-class LiteralText:
+class LiteralText(GrowingText):
     """A `Body` (see rows.py) whose source is shown as it is."""
 
     __slots__ = (
-        "_chunks",
         "_cleaner",
         "_closed",
-        "_finished",
         "_laid",
         "_lines",
         "_pending",
-        "_rows",
         "_starts",
     )
 
     def __init__(self, source: str = "", *, finished: bool = False) -> None:
-        self._chunks = [source]
+        super().__init__(source, finished)
         self._pending = [source]
-        self._finished = finished
         self._closed = False
         self._cleaner = Cleaner()
         self._lines: list[tuple[str, int]] = [("", 0)]
         self._laid: tuple[int, Mode] | None = None
-        self._rows: list[Row] = []
         self._starts: list[int] = []
-
-    @property
-    def source(self) -> str:
-        """Everything appended so far, as it was."""
-        if len(self._chunks) > 1:
-            self._chunks = ["".join(self._chunks)]
-        return self._chunks[0]
-
-    @property
-    def finished(self) -> bool:
-        return self._finished
-
-    @property
-    def rows(self) -> list[Row]:
-        return self._rows
 
     def append(self, text: str) -> None:
         self._chunks.append(text)
         self._pending.append(text)
-
-    def finish(self) -> None:
-        self._finished = True
 
     def layout(self, width: int, mode: Mode = COLOUR) -> int:
         self._read()
@@ -84,9 +62,6 @@ class LiteralText:
             new[first] = row
             first += 1
         return first
-
-    def estimate(self, width: int) -> int:
-        return 1 + self.source.count("\n") + len(self.source) // max(1, width)
 
     def release(self) -> None:
         self._rows.clear()

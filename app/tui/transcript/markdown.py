@@ -12,6 +12,7 @@ from typing import NamedTuple
 from app.tui.transcript.clean import Cleaner, clean
 from app.tui.transcript.code import advance_code, lay_code
 from app.tui.transcript.grammar import parser
+from app.tui.transcript.growing import GrowingText
 from app.tui.transcript.highlight import load_lexers
 from app.tui.transcript.layout import Layout, Page, lay_text
 from app.tui.transcript.leaves import Leaf
@@ -39,49 +40,29 @@ class _Place(NamedTuple):
     height: int
 
 
-class MarkdownText:
+class MarkdownText(GrowingText):
     """A `Body` (see rows.py) whose source is Markdown."""
 
     __slots__ = (
-        "_chunks",
         "_cleaner",
         "_closed",
         "_dirty",
         "_document",
-        "_finished",
         "_page",
         "_pending",
         "_places",
-        "_rows",
     )
 
     def __init__(self, source: str = "", *, finished: bool = False) -> None:
         # Ten thousand of these are made at once: what only parsing needs comes with it.
-        self._chunks = [source]
+        super().__init__(source, finished)
         self._pending: list[str] | None = None
-        self._finished = finished
         self._closed = False
         self._document: Document | None = None
         self._cleaner = _UNUSED
         self._page: tuple[int, Mode] | None = None
         self._dirty = 0
-        self._rows: list[Row] = []
         self._places: list[_Place] = []
-
-    @property
-    def source(self) -> str:
-        """Everything appended so far, as it was."""
-        if len(self._chunks) > 1:
-            self._chunks = ["".join(self._chunks)]
-        return self._chunks[0]
-
-    @property
-    def finished(self) -> bool:
-        return self._finished
-
-    @property
-    def rows(self) -> list[Row]:
-        return self._rows
 
     @property
     def read_characters(self) -> int:
@@ -97,9 +78,6 @@ class MarkdownText:
         elif self._pending is not None:
             self._pending.append(text)
 
-    def finish(self) -> None:
-        self._finished = True
-
     def leaves(self) -> list[Leaf]:
         """The blocks of the message, first to last; offsets in them are those of the cleaned text."""
         return self._parsed().leaves
@@ -114,10 +92,6 @@ class MarkdownText:
         changed = self._place(document.leaves, page)
         self._dirty = len(document.leaves)
         return changed
-
-    def estimate(self, width: int) -> int:
-        source = self.source
-        return 1 + source.count("\n") + len(source) // max(1, width)
 
     def release(self) -> None:
         self._forget_rows()

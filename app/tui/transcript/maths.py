@@ -30,6 +30,7 @@ DOLLAR_LIMIT = 200
 FORMULA_LIMIT = 2_000
 
 _TOKEN = re.compile(r"\\(?:[A-Za-z]+\*?|.)|\s+|.", re.DOTALL)
+_MONEY = re.compile(r"[\d.,]+[^\S\n][^\\^_{}=+*/<>-]*$")
 _LINES = frozenset("align align* aligned equation equation* gather gather* gathered split".split())
 _AS_THEY_ARE = frozenset(
     "text textrm textit textbf texttt mbox operatorname operatorname* mathrm mathbf mathit mathsf mathtt"
@@ -89,6 +90,8 @@ def _between_dollars(text: str, at: int) -> tuple[int, str] | None:
         return None
     if after.isalpha() and not (len(formula) == 1 or "\\" in formula or "^" in formula):
         return None  # $HOME/$USER
+    if _MONEY.match(formula):
+        return None  # $5 or 6$
     return end + 1, formula
 
 

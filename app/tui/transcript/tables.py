@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import NamedTuple
@@ -105,17 +106,25 @@ def _read_row(row: list[str], line: SourceLine, page: Page, style: str) -> list[
     found: list[Cell] = []
     at = 0
     for text in row:
-        raw = text.replace("|", "\\|")
-        column = max(at, line.text.find(raw, at))
-        origin = [(0, line.offset + column)]
+        found_at = line.text.find(text, at) if "|" not in text else _find_with_pipes(line.text, text, at)
+        position = max(at, found_at)
+        origin = [(0, line.offset + position)]
         for index, char in enumerate(text):
-            if char == "|":
-                origin.append((index, origin[-1][1] + index - origin[-1][0] + 1))
-        at = column + len(raw)
+            if char == "|" and line.text[position : position + 1] == "\\":
+                position += 1
+                origin.append((index, line.offset + position))
+            position += 1
+        at = position
         inline = read_inline(Text(text, origin, page.cleaner, page.references, page.mode, style))
         width = max(map(cells, inline.joined.split("\n")))
         found.append(Cell(inline.runs, inline.joined, width))
     return found
+
+
+def _find_with_pipes(line: str, text: str, start: int) -> int:
+    """Where a cell that holds pipes stands, be they escaped or too many; -1 for nowhere."""
+    found = re.compile(r"\\?\|".join(map(re.escape, text.split("|")))).search(line, start)
+    return found.start() if found else -1
 
 
 def _share(naturals: list[int], width: int) -> list[int]:

@@ -129,6 +129,13 @@ def test_a_table_too_narrow_for_columns_becomes_records() -> None:
     ]
 
 
+def test_cells_that_no_column_is_there_for_stay_visible() -> None:
+    source = "| a | b |\n|---|---|\n| `ls | wc` | 1 | 2 \\| 3 |\n| 1 | 2 | |\n"
+    assert shown(source)[2:] == ["`ls   wc` | 1 | 2 | 3", "1     2"]
+    found = [source[run.offset :] for run in rows(source)[2].runs if run.text.startswith(("wc", " 3"))]
+    assert [text[:3] for text in found] == ["wc`"]
+
+
 def test_a_growing_row_moves_no_column() -> None:
     text = MarkdownText("| a | b |\n|---|---|\n| x | y |\n| much wider than")
     text.layout(60)

@@ -65,6 +65,7 @@ def test_what_cannot_be_written_stays_source(formula: str) -> None:
         "from $5 to $6.",
         "$ x $ and $x $ and $ x$",
         "US$5-US$6",
+        "it costs $5 or 6$ here, $1,000 (net)$ there",
         "$HOME/$USER and $PATH:$HOME",
         "a `$x^2$` and `\\(x\\)`",
         "one $ alone",
