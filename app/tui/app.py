@@ -318,7 +318,8 @@ class FiresideApp(Rooms):
             self.action_leave()
         else:
             self._quit_asked = time.monotonic()
-            self.seam.say(News("once more quits", hints=(("ctrl+d", "too"),)))
+            scrolls = self.draft.vi is not None and not self.draft.vi.inserts
+            self.seam.say(News("once more quits", hints=() if scrolls else (("ctrl+d", "too"),)))
 
     def on_draft_left(self, event: Draft.Left) -> None:
         """Ctrl-D at an empty draft."""

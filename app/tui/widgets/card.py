@@ -113,7 +113,7 @@ class QuestionCard(Vertical, can_focus=True):
 
     def _facts(self) -> list[Span]:
         if self._drafting and not self.has_focus_within:
-            return [("tab", "bold"), (" answers", "$muted")]
+            return [(self._label("next"), "bold"), (" answers", "$muted")]
         number, count = self._count
         return [(f"{number} of {count}", "$muted")] if count > 1 else []
 
