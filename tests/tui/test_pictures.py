@@ -215,3 +215,26 @@ async def test_a_recording_is_refused_as_a_picture_is(tmp_path: Path) -> None:
         await run.until(lambda: "cannot hear, so nothing was sent" in run.seam)
         assert run.app.draft.text == "listen to @talk.wav "
         assert run.entries == [] and run.app.chat.id is None
+
+
+async def test_a_message_with_a_picture_is_answered_anew_or_edited_only_by_a_model_that_sees(
+    tmp_path: Path,
+) -> None:
+    saved(tmp_path)
+    engine = ScriptedEngine([["a red bar"], ["words"]], card=SEES)
+    async with running(engine=engine, workspace=tmp_path) as run:
+        await run.send("what is @chart.png ")
+        await run.until(lambda: run.texts("answer") == ["a red bar"] and not run.app.chat.busy)
+        before = [item.id for item in await run.items()]
+        engine.card = replace(CARD, model_id="mole")
+        await run.send("/retry")
+        await run.until(lambda: "mole cannot see, and chart.png is in the message" in run.seam)
+        await run.send("/edit what else")
+        await run.until(lambda: "send the words without the picture" in run.seam)
+        assert [item.id for item in await run.items()] == before
+        await run.ask("what else")
+        assert run.texts("answer") == ["a red bar", "words"]
+        await run.send("/search chart")
+        await run.until(lambda: len(run.app.screen_stack) > 1)
+        # The first is what was typed, the second the name of what is attached.
+        await run.until(lambda: any("what is @chart.png chart.png" in line for line in run.screen()))
