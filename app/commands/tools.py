@@ -47,14 +47,22 @@ async def _show_tools(face: Face, session_id: str) -> None:
     if not found:
         face.say("This chat has no tools. `fireside repl --tools NAMES` offers some.")
         return
+    card = face.manager.desk.card
+    is_mute = card is not None and not card.supports_tools
     rows: list[tuple[str, ...]] = [
-        (one["name"], "offered" if one["offered"] else "off", str(one["description"]).partition("\n")[0])
+        (
+            one["name"],
+            "not offered" if is_mute else "offered" if one["offered"] else "off",
+            str(one["description"]).partition("\n")[0],
+        )
         for one in found
     ]
     for number, rule in enumerate(await face.manager.rules(session_id), 1):
         scope = "always" if rule["scope"] == "always" else "this chat"
         rows.append((f"rule {number}", f"{rule['tool']}, {scope}", str(rule["rule"].get("text", ""))))
     await show(face, "Tools", rows)
+    if card is not None and is_mute:
+        face.say(f"{clean(card.model_id)} cannot call tools. Begun with --tool-format generic, it can.")
 
 
 async def _revoke(face: Face, session_id: str, which: str) -> None:

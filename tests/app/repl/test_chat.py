@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from app.config import Settings, Value
 from app.repl.console import Ended
 from app.repl.face import ReplFace
-from backend.scripted import Pause, ScriptedEngine
+from backend.scripted import CARD, Pause, ScriptedEngine
 from backend.types import ContextOverflowError, EngineError, ReasoningPiece, ToolCall
 from tests.app.repl.chatting import chat, home_files, last_user_text, wait_until, written
 
@@ -495,6 +496,21 @@ async def test_save_keeps_a_profile(isolated_home: Path) -> None:
     text = (isolated_home / ".config/fireside/profiles/terse.toml").read_text()
     assert 'system = "Be brief."' in text
     assert "temperature = 0.25" in text
+
+
+async def test_the_tools_of_a_model_that_cannot_call_are_told_as_such() -> None:
+    from tools import tool
+
+    @tool(does="write")
+    def write_note(text: str) -> str:
+        """Write a note."""
+        return text
+
+    engine = ScriptedEngine([["hello"]], closed=True, card=replace(CARD, supports_tools=False))
+    told = await chat("hi", "/tools", engine=engine, tools=[write_note])
+    seen = " ".join(told.seen.split())
+    assert "write_note not offered" in seen
+    assert "--tool-format generic" in seen
 
 
 async def test_a_rule_is_shown_and_taken_back() -> None:
