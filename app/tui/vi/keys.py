@@ -15,6 +15,8 @@ from app.tui.vi import motions
 Mode = Literal["insert", "normal", "visual"]
 Command = Literal["", "undo", "redo", "older", "newer", "page up", "page down"]
 MOST_COUNT = 9_999
+MOST_PUT = 1_000_000
+"""Characters that a count may make of a register."""
 
 _MOTIONS: dict[str, motions.Motion] = {
     "h": motions.left,
@@ -139,7 +141,7 @@ class ViKeys:
         return Step(caret, command=command, times=times)
 
     def _times(self) -> int:
-        return max(1, int(self._count or 1)) * self._operator_count
+        return min(MOST_COUNT, max(1, int(self._count or 1)) * self._operator_count)
 
     # ---- keys ------------------------------------------------------------------------------
 
@@ -325,6 +327,7 @@ class ViKeys:
         self._forget()
         if not put:
             return Step(caret)
+        times = max(1, min(times, MOST_PUT // len(put)))
         if self._is_linewise:
             body = "\n".join([put] * times)
             if before:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.tui.vi.keys import ViKeys
+from app.tui.vi.keys import MOST_COUNT, ViKeys
 
 NAMED = {"<esc>": ("escape", ""), "<c-r>": ("ctrl+r", ""), "<c-d>": ("ctrl+d", "")}
 
@@ -122,6 +122,12 @@ def test_where_motions_lead(text: str, keys: str, caret: int) -> None:
     assert played(text, keys)[1] == caret
 
 
+def test_a_count_makes_no_text_that_fills_the_memory() -> None:
+    text = "x" * 2_000
+    assert len(played(text, "yy9999p")[0]) <= 1_100_000
+    assert len(played(text, "yy9999d9999p")[0]) <= 1_100_000
+
+
 def test_what_only_the_composer_can_do_is_said() -> None:
     assert played("one", "u<c-r>kj<c-d>")[3] == ["undo", "redo", "older", "newer", "page down"]
 
@@ -157,3 +163,7 @@ def test_no_keys_lead_out_of_the_text(text: str, keys: list[str]) -> None:
 def test_what_is_typed_before_escape_is_text(text: str, typed: str) -> None:
     vi = ViKeys()
     assert all(vi.press(char, char, text, len(text)) is None for char in typed)
+
+
+def test_counts_that_multiply_stay_bounded() -> None:
+    assert played("a" * 20_000, "99d999l")[0] == "a" * (20_000 - MOST_COUNT)
