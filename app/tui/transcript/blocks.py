@@ -276,7 +276,7 @@ class _Flattener:
                 line = (token.map or [0])[0]
                 leaf.cells.append([])
                 leaf.cell_lines.append(SourceLine(self._lines[line], self._offsets[line]))
-            elif token.type == "tr_close":
+            elif token.type == "tr_close" and len(leaf.cells) > 1:
                 _keep_what_is_beyond(leaf)
             elif token.type == "inline":
                 leaf.cells[-1].append(token.content)
@@ -302,13 +302,14 @@ def _column(piece: str, line: str) -> int:
 def _keep_what_is_beyond(leaf: Leaf) -> None:
     """Cells that no column is there for are dropped by markdown-it; here the last one keeps them."""
     line, row = leaf.cell_lines[-1].text, leaf.cells[-1]
-    if line.count("|") < len(leaf.aligns):
-        return
     before = _ROW_START.match(line)
-    pipes = [found.start() for found in _PIPE.finditer(line, before.end() if before else 0)]
-    start = pipes[len(row) - 2] + 1 if len(row) > 1 else before.end() if before else 0
+    first = before.end() if before else 0
+    pipes = [first - 1, *[found.start() for found in _PIPE.finditer(line, first)]]
+    if len(pipes) <= len(row):
+        return
+    start = pipes[len(row) - 1] + 1
     text = _ROW_END.sub("", line[start:])
-    if len(pipes) >= len(row) and text[pipes[len(row) - 1] - start :].strip(" \t|"):
+    if text[pipes[len(row)] - start :].strip(" \t|"):
         row[-1] = text.strip().replace("\\|", "|")
 
 

@@ -69,7 +69,8 @@ SAMPLES = {
     "rare blanks": "\xa0\n\u3000a\nb\n\u1680  \nc\u2003\n\u2003\n- \xa0\n- \u3000x\n\n\u1680 \n"
     + "line\n" * 8
     + "\u3000\nend\n",
-    "too many cells": "| a | b |\n|---|---|\n| `ls | wc` | 1 | 2 \\| 3 |\n|||x||\n| 1 | 2 | |\n",
+    "too many cells": "| a | b |\n|---|---|\n| `ls | wc` | 1 | 2 \\| 3 |\n|||x||\n| 1 | 2 | |\n"
+    + "\n2) |x|y\n   -|-\n   1|2|3\n\n> - >|x\n>   >|-\n> > 1 | 2 \\|\n",
     "entities": "&amp; &ouml; &copy; &#35; &#0; &#x202e; &nbsp;&unknown; &#xD800;\n\n- &#9;x\n\n"
     + "```&amp;\n&amp;\n```\n",
     "escapes": "\\# no\n\\- no\n\n\\> no \\` \\[a\\](b) \\\\ \\q\n\n1\\. no\n\n| a\\|b | \\* |\n"

@@ -94,7 +94,8 @@ def test_any_text_in_any_pieces_for_long(source: str, choose: random.Random, mod
 
 def check_stream(source: str, choose: random.Random, mode: Mode) -> None:
     """Stream with layouts, resizes and slices of highlighting in between; then all that rows promise."""
-    width = choose.choice(WIDTHS)
+    widths = [*WIDTHS, choose.randrange(2, 201)]
+    width = choose.choice(widths)
     text = MarkdownText()
     shown: list[Row] = []
     at = 0
@@ -105,17 +106,28 @@ def check_stream(source: str, choose: random.Random, mode: Mode) -> None:
         if choose.random() < 0.1:
             text.settle(0.0001)
         if choose.random() < 0.05:
-            width = choose.choice([other for other in WIDTHS if other != width])
+            width = choose.choice([other for other in widths if other != width])
             text.layout(width, mode)
             shown = list(text.rows)
         if choose.random() < 0.6:
             changed = text.layout(width, mode)
             assert text.rows[:changed] == shown[:changed]
             shown = list(text.rows)
+            if choose.random() < 0.1:
+                check_moment(source[:at], shown, width, mode)
     text.finish()
     rows = settled_rows(text, width, mode)
     assert text.source == source
     assert rows == fresh_rows(source, width, mode)
+    check_rows(source, rows, width)
+
+
+def check_moment(source: str, rows: list[Row], width: int, mode: Mode) -> None:
+    """What is shown while it streams is what reading it at once would show, but for colours of code."""
+    fresh = MarkdownText(source)
+    fresh.layout(width, mode)
+    assert [row.text for row in rows] == [row.text for row in fresh.rows]
+    assert [row[1:] for row in rows] == [row[1:] for row in fresh.rows]
     check_rows(source, rows, width)
 
 
