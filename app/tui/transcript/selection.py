@@ -84,17 +84,22 @@ def balanced(source: str, start: int, end: int) -> str:
 
     Markers right outside the slice that belong to ones inside come along; others that stand alone go.
     """
-    piece = source[start:end]
-    if "\n```" in f"\n{piece}" or "\n~~~" in f"\n{piece}":
-        return piece
-    for found in reversed(_alone(piece)):
-        marker = found[0]
-        if start >= len(marker) and source[start - len(marker) : start] == marker:
-            return balanced(source, start - len(marker), end)
-        if source.startswith(marker, end):
-            return balanced(source, start, end + len(marker))
-        piece = piece[: found.start()] + piece[found.end() :]
-    return piece
+    while True:
+        piece = source[start:end]
+        if "\n```" in f"\n{piece}" or "\n~~~" in f"\n{piece}":
+            return piece
+        before, after = start, end
+        for found in reversed(_alone(piece)):
+            marker = found[0]
+            if start >= len(marker) and source[start - len(marker) : start] == marker:
+                start -= len(marker)
+                break
+            if source.startswith(marker, end):
+                end += len(marker)
+                break
+            piece = piece[: found.start()] + piece[found.end() :]
+        if (start, end) == (before, after):
+            return piece
 
 
 def _alone(piece: str) -> list[re.Match[str]]:

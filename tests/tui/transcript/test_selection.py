@@ -39,6 +39,11 @@ def test_a_star_between_blanks_and_a_list_mark_are_no_markers() -> None:
     assert balanced("a snake_case name", 0, 12) == "a snake_case"
 
 
+def test_a_long_row_of_markers_is_no_burden() -> None:
+    source = "*" * 1501 + "a" + "_ x " * 500
+    assert "a" in balanced(source, 1500, 1600)
+
+
 def test_points_survive_the_form_in_which_textual_keeps_them() -> None:
     start, end = Point(3, 1, 17), Point(5, 0, 4)
     assert span_of(Selection(to_offset(start), to_offset(end))) == (start, end)
