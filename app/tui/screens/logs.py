@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
+from rich.cells import cell_len
 from textual import work
 from textual.binding import Binding
 
@@ -15,8 +16,9 @@ from app import paths
 from app.terminal import sanitize
 from app.tui.screens.pages import Reader
 from app.tui.shell import Shell
-from app.tui.widgets.cells import Span, wrapped
+from app.tui.widgets.cells import Span
 from app.tui.widgets.rows import Row
+from app.tui.widgets.text_rows import wrapped
 
 FILES = ("engine.log", "native.log", "screen.log")
 TAIL_BYTES = 256 * 1024
@@ -100,4 +102,4 @@ class LogScreen(Reader):
 
 
 def _broken(line: str, width: int) -> list[str]:
-    return [line] if len(line) <= width else wrapped(line, width)
+    return [line] if cell_len(line) <= width else wrapped(line, width)

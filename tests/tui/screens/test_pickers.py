@@ -471,6 +471,20 @@ async def test_the_end_of_the_log_without_what_a_terminal_obeys(tmp_path: Path) 
         assert "native.log" in page(app) and "There is nothing in this log." in page(app)
 
 
+async def test_long_and_wide_lines_of_a_log_are_broken_and_lose_nothing(tmp_path: Path) -> None:
+    wide = "漢字" * 60
+    (tmp_path / "engine.log").write_text("x" * 200_000 + "\n" + wide + "\nsize =     41.60 MiB " + "y" * 120)
+    app = Harness()
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = LogScreen(app, tmp_path)
+        await app.open(screen)
+        await settled(app, pilot)
+        rows = ["".join(span.text for span in row.left) for row in screen.list.rows]
+        assert all(cell_len(row) <= screen.inner_width for row in rows)
+        assert "".join(rows).count("漢") == 60 and "".join(rows).count("x") == 200_000
+        assert any("size =     41.60 MiB" in row for row in rows)
+
+
 def test_a_tail_begins_with_a_whole_line_and_is_bounded(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("\n".join(f"number {number}" for number in range(1000)))
