@@ -49,6 +49,8 @@ class ChatView:
         """What the store has of it."""
         self.attached: list[dict[str, Any]] = []
         """Blocks that go with the next message."""
+        self.unsent: list[Entry] = []
+        """Shell lines of the person whose output has not gone with a message yet."""
         self.has_older = False
         self.variant_keys = "[ ]"
         """What walks the variants, as a row tells it."""
@@ -163,18 +165,17 @@ class ChatView:
         """Another path is active: keep what both begin with, tell the rest anew."""
         assert self._id is not None
         snapshot = await self.manager.get(self._id)
-        shown = [entry.id for entry in self.story.entries]
+        shown = [entry.id for entry in self.story.entries[:1]]
         fresh = Story(self.story.name)
         fresh.tell(snapshot.items)
-        if self.has_older and shown[:1] != [entry.id for entry in fresh.entries[:1]]:
+        if self.has_older and shown != [entry.id for entry in fresh.entries[:1]]:
             older = self._before(fresh)
             if older is None:
                 self.has_older = snapshot.has_more_items
                 self._reset(fresh, 0)
                 return
             fresh = older
-        same = common_start(shown, [entry.id for entry in fresh.entries])
-        self._reset(fresh, same)
+        self._reset(fresh, common_start(self.story, fresh))
 
     def _before(self, fresh: Story) -> Story | None:
         """`fresh` with what is shown above its first entry; None where it does not meet the page."""
@@ -206,6 +207,10 @@ class ChatView:
             self.page.discard(entry)
         for entry in fresh.entries[same:]:
             self.page.add(entry)
+        for entry in gone:
+            if any(entry is one for one in self.unsent):
+                fresh.entries.append(entry)
+                self.page.add(entry)
         self.story = fresh
         self._reply = None
         self._error = None

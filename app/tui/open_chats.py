@@ -313,6 +313,7 @@ class OpenChats(Stage):
                 attached.append(file_block(file.id, file.name, file.bytes, file.content_type))
         await chat.send([*attached, *blocks])
         del chat.attached[: len(attached) - len(named)]
+        chat.unsent = [line for line in chat.unsent if line.live]
 
     async def _picture(self, row: PictureRow) -> Content:
         """The file of a picture on the page. FiresideError where it is gone."""

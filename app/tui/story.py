@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, cast
@@ -253,11 +253,17 @@ def target_of(arguments: str) -> str:
     return str(first).strip().split("\n")[0][:MAX_TARGET_CHARS]
 
 
-def common_start(before: Sequence[str], after: Sequence[str]) -> int:
-    """How many ids two paths begin with in common."""
+def common_start(before: Story, after: Story) -> int:
+    """With how many entries of the same items two stories begin. What is of no item is in none of both."""
     count = 0
-    for one, other in zip(before, after, strict=False):
-        if one != other:
+    for one, other in zip(_keys(before), _keys(after), strict=False):
+        if one != other or not one:
             break
         count += 1
     return count
+
+
+def _keys(story: Story) -> Iterator[str]:
+    """What each entry stands for: its item, or the response whose name it is."""
+    named = {id(row): response_id for response_id, row in story.names.items()}
+    return (entry.id or named.get(id(entry), "") for entry in story.entries)

@@ -192,6 +192,7 @@ class Writing(Program):
         shown = ToolCall("!", line, state="running")
         chat = self.chat
         chat.add_entry(shown)
+        chat.unsent.append(shown)
         self.show_hints()
         try:
             result = await run_line(line, self.folder, lambda text: chat.page.append_text(shown, text))

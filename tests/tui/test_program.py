@@ -126,6 +126,34 @@ async def test_variants_are_written_and_walked() -> None:
         await run.until(lambda: any("variant 1 of 2" in row for row in run.screen()))
 
 
+async def test_a_variant_has_its_own_figures() -> None:
+    gate = asyncio.Event()
+    async with running([["red", Pause(until=gate)], ["green"]]) as run:
+        await run.send("a colour")
+        await run.until(lambda: run.texts("answer") == ["red"])
+        await run.pilot.press("escape")
+        await run.until(lambda: not run.app.chat.busy)
+        await run.pilot.press("ctrl+r")
+        await run.until(lambda: run.texts("answer") == ["green"] and not run.app.chat.busy)
+        assert not any("stopped" in row for row in run.screen() if "variant" in row)
+        await run.pilot.press("left_square_bracket")
+        await run.until(lambda: run.texts("answer") == ["red"])
+        await run.until(lambda: any("variant 1 of 2" in row and "stopped" in row for row in run.screen()))
+
+
+async def test_a_shell_line_stays_until_its_output_has_gone(tmp_path: Path) -> None:
+    async with running([["red"], ["green"], ["blue"]], store=tmp_path / "chats.db") as run:
+        await run.ask("a colour")
+        await run.send("!echo outside")
+        await run.until(lambda: bool(run.app.chat.attached))
+        await run.pilot.press("ctrl+r")
+        await run.until(lambda: run.texts("answer") == ["green"] and not run.app.chat.busy)
+        assert any("outside" in row for row in run.screen())
+        await run.send("and now")
+        await run.until(lambda: run.texts("answer") == ["green", "blue"] and not run.app.chat.busy)
+        assert run.app.chat.unsent == []
+
+
 async def test_an_edited_message_begins_a_branch() -> None:
     async with running([["old"], ["new"]]) as run:
         await run.ask("question")
