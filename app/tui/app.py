@@ -167,8 +167,12 @@ class FiresideApp(Rooms):
 
     async def on_event(self, event: events.Event) -> None:
         """A message that is begun while a card has the keys goes to the draft, no letter lost or late."""
-        if not (isinstance(event, events.Key) and self._begins_at_card(event)):
-            await super().on_event(event)
+        if isinstance(event, events.Key):
+            if self._begins_at_card(event):
+                return
+            if self.furnished and self.screen_stack and self.focused is self.transcript:
+                self._to_conversation.add(event)
+        await super().on_event(event)
 
     def _begins_at_card(self, event: events.Key) -> bool:
         if event.is_forwarded or not self.furnished or not self.screen_stack:
@@ -190,6 +194,7 @@ class FiresideApp(Rooms):
             return
         self.seam.dismiss()
         if not self.transcript.has_focus:
+            self._pass_on(event)
             return
         block, error = self.transcript.current, self.chat.error
         if self.find_key(event) or (self.draft.vi is not None and self.vi_key(event)):
@@ -205,8 +210,19 @@ class FiresideApp(Rooms):
         if event.is_printable and event.character:
             event.stop()
             self.transcript.cursor_clear()  # esc means the reply again
-            self.draft.focus()
+            # At once, so that the next key goes there; those on their way already are passed on.
+            self.screen.set_focus(self.draft)
             self.draft.insert_text(event.character)
+
+    def _pass_on(self, event: events.Key) -> None:
+        """A key that was on its way to the conversation when a message was begun there, in one burst."""
+        if event not in self._to_conversation or not self.draft.has_focus:
+            return
+        event.stop()
+        if event.is_printable and event.character:
+            self.draft.insert_text(event.character)
+        else:
+            self.draft.post_message(events.Key(event.key, event.character))
 
     def on_paste(self, event: events.Paste) -> None:
         """A paste where no field has the keys is a part of the message, never an answer."""
@@ -226,7 +242,8 @@ class FiresideApp(Rooms):
         if key not in keys:
             return False
         if not self.error_armed:
-            return True
+            # Somebody was typing when it came: a letter is the beginning of a message.
+            return event.key == "enter"
         self.draft.focus()
         match key:
             case "r":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from app.tui.keys import KEYS, can_be_other, key_rows, keys_at, keys_of, read_keymap
 from app.tui.widgets.seam import News
 from backend.scripted import Pause
+from backend.types import EngineError
 from tests.tui.program import running
 from tests.tui.test_approvals import Recorder, asked, call
 
@@ -215,3 +217,13 @@ async def test_help_on_a_command_tells_the_key_that_runs_it() -> None:
         await run.send("/help undo")
         await run.until(lambda: "take your last message back" in "\n".join(run.screen()))
         assert "key " not in "\n".join(run.screen())
+
+
+async def test_what_is_typed_when_an_error_comes_is_a_message() -> None:
+    async with running([[EngineError("The model ran out of memory.")]]) as run:
+        await run.send("hi")
+        await run.until(lambda: run.app.chat.error is not None and run.app.transcript.has_focus)
+        run.app._error_at = time.monotonic() + 60  # it came just now
+        await run.type("never mind")
+        assert run.app.draft.text == "never mind"
+        assert run.app.chat.id is not None
