@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from app.sessions.library import ExportFormat
 
 LISTED = 200
+SHOWN_ID_CHARS = 8
+"""Enough to name a chat by."""
 _FORMATS = {"jsonl": ".jsonl", "markdown": ".md", "html": ".html"}
 _BY_SUFFIX = {".jsonl": "jsonl", ".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html"}
 
@@ -26,7 +28,7 @@ async def _new(face: Face, rest: str) -> None:
 
 async def _private(face: Face, rest: str) -> None:
     await face.new_session(private=True)
-    face.say("A private chat: nothing of it reaches a disk. /export can save it once.")
+    face.say("A private chat: nothing of it reaches a disk, but by /export.")
 
 
 async def _chats(face: Face, rest: str) -> None:
@@ -44,7 +46,11 @@ async def _resume(face: Face, rest: str) -> None:
         face.say("There is no chat yet. Your first message begins one.")
         return
     choices = [
-        Choice(one.id, one.title or "(no title)", f"{date(one.updated_at)}  {one.id.removeprefix('sess_')}")
+        Choice(
+            one.id,
+            one.title or "(no title)",
+            f"{date(one.updated_at)}  {one.id.removeprefix('sess_')[:SHOWN_ID_CHARS]}",
+        )
         for one in listed
     ]
     if (chosen := await choose(face, "Which chat?", choices)) is not None:

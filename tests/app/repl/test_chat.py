@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from app.commands.chats import SHOWN_ID_CHARS
 from app.config import Settings, Value
 from app.repl.console import Ended
 from app.repl.face import ReplFace
@@ -434,6 +435,8 @@ async def test_export_writes_over_nothing_without_a_yes(tmp_path: Path) -> None:
 async def test_rename_and_resume_by_title() -> None:
     await chat("hello", "/rename On herons", scripts=[["Hi."]])
     told = await chat("/resume", answers=["herons"])
+    (row,) = [row for row in told.seen.split("\n") if "On herons  " in row]
+    assert len(row.split()[-1]) == SHOWN_ID_CHARS  # a title has more room than an id
     assert "On herons" in told.seen
     assert "› hello\n" in told.seen
 
