@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from textual import events, work
 from textual.actions import SkipAction
@@ -41,6 +42,8 @@ class FiresideApp(Rooms):
         self._quit_asked = -QUIT_WITHIN_S
         self._error_at = 0.0
         self._copied = ""
+        self._to_conversation: WeakSet[events.Key] = WeakSet()
+        """Keys that were sent to the conversation and have not come back from it."""
 
     def on_mount(self) -> None:
         """The keys are bound before the first one comes."""
