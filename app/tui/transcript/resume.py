@@ -308,8 +308,8 @@ def _continue_text(leaf: Leaf, part: Leaf, ahead: int) -> None:
 def _cut_place(new: list[Leaf]) -> tuple[int, int, tuple[Container, ...]] | None:
     """Index of the first leaf that stays open, the line to cut at, and the context there."""
     index = len(new) - 1
-    while index and new[index - 1].kind == "definition" and new[index - 1].end_line == new[index].start_line:
-        index -= 1
+    if index and new[index - 1].kind == "definition" and new[index - 1].end_line == new[index].start_line:
+        index -= 1  # its title may go on in what stands below it
     leaf = new[index]
     path = leaf.path
     keep = next((depth for depth, container in enumerate(path) if container.owner is leaf), len(path))

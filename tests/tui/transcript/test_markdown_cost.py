@@ -21,6 +21,7 @@ BEFORE = {
     "1,000 lines": "12, 7, and a word\n" * 1000,
     "1,000 lines of indented code": "    x = 1\n" * 1000 + "    ",
     "1,000 lines of html": "<script>\n" + "  let x = 1;\n\n" * 500 + "  ",
+    "300 definitions": "".join(f"[a{at}]: /u{at}\n" for at in range(300)) + "see [a1] ",
     "6,000 characters": "words and *more* words with `code`, " * 170,
 }
 
