@@ -61,6 +61,14 @@ async def asked(run: Running, text: str = "do it") -> None:
     await run.until(lambda: run.app.approval.armed)
 
 
+async def test_an_answer_that_does_not_fit_begins_the_next_row() -> None:
+    async with running([[call(text="x")], ["done"]], tools=[Recorder()], size=(60, 20)) as run:
+        await asked(run)
+        rows = run.screen()
+        for said in ("once", "this chat", "always", "edit", "no, go on", "no, stop"):
+            assert any(f" {said}" in row for row in rows), said
+
+
 async def test_once_runs_exactly_what_was_shown() -> None:
     tool = Recorder()
     async with running([[call(path="notes.txt", text="hello")], ["done"]], tools=[tool]) as run:

@@ -15,7 +15,7 @@ from app.tui.grid import Grid, grid_of
 from app.tui.keys import Labels
 from app.tui.widgets.card_field import CardField
 from app.tui.widgets.question import Question, body_rows, scope_row, title_row
-from app.tui.widgets.text_rows import RowSpans, Span, padded, wrapped, wrapped_spans
+from app.tui.widgets.text_rows import RowSpans, Span, padded, width_of, wrapped, wrapped_spans
 
 CALL_ANSWERS = (
     ("allow_once", "once"),
@@ -136,14 +136,21 @@ class QuestionCard(Vertical, can_focus=True):
         if question.kind == "form":
             enter = self._key(self._glyphs.key("enter"))
             return [*rows, [enter, (" answers", self._tone), ("   ", ""), *self._refusals()]]
-        keys: RowSpans = []
-        for place, (name, said) in enumerate(self._answers_offered()):
-            keys += [("   ", "")] if keys else []
-            keys.append(self._key(self._label(name), place == self._cursor))
-            keys.append((f" {said}", self._tone))
         hinted = self._answers_offered()[self._cursor][0] if self._cursor >= 0 else self._default_hint()
         said = scope_row(question, hinted, self._wider, self._label)
-        return [*rows, *wrapped_spans(keys, self._grid.measure), *wrapped_spans(said, self._grid.measure)]
+        return [*rows, *self._answer_rows(), *wrapped_spans(said, self._grid.measure)]
+
+    def _answer_rows(self) -> list[RowSpans]:
+        """The answers beside each other; one that does not fit begins the next row."""
+        rows: list[RowSpans] = [[]]
+        for place, (name, said) in enumerate(self._answers_offered()):
+            gap: RowSpans = [("   ", "")] if rows[-1] else []
+            answer = [self._key(self._label(name), place == self._cursor), (f" {said}", self._tone)]
+            if width_of([*rows[-1], *gap, *answer]) > self._grid.measure and rows[-1]:
+                rows.append(answer)
+            else:
+                rows[-1] += [*gap, *answer]
+        return [part for row in rows for part in wrapped_spans(row, self._grid.measure)]
 
     def _refusals(self) -> list[Span]:
         return [
