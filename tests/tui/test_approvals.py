@@ -61,6 +61,17 @@ async def asked(run: Running, text: str = "do it") -> None:
     await run.until(lambda: run.app.approval.armed)
 
 
+async def test_what_is_wrong_with_arguments_is_told_until_they_change() -> None:
+    async with running([[call(text="x")], ["done"]], tools=[Recorder()]) as run:
+        await asked(run)
+        await run.pilot.press("e")
+        await run.until(lambda: run.app.approval.field.has_focus)
+        await run.pilot.press("x", "enter")
+        await run.until(lambda: any("That is no JSON" in row for row in run.screen()))
+        await run.pilot.press("backspace")
+        await run.until(lambda: not any("That is no JSON" in row for row in run.screen()))
+
+
 async def test_an_answer_that_does_not_fit_begins_the_next_row() -> None:
     async with running([[call(text="x")], ["done"]], tools=[Recorder()], size=(60, 20)) as run:
         await asked(run)

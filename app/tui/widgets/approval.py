@@ -271,8 +271,9 @@ class ApprovalCard(QuestionCard):
         self._draw()
 
     def on_text_area_changed(self) -> None:
-        """The field grows with its text."""
+        """The field grows with its text; what was wrong with it before is not told of another."""
         if self._mode:
+            self._complaint = ""
             self._draw()
 
     def _take_arguments(self, text: str) -> None:
