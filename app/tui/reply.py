@@ -62,6 +62,9 @@ class Reply:
     _running: dict[str, float] = field(default_factory=dict[str, float])
     _from: float = 0.0
     _first: float | None = None
+    _paused_at: float | None = None
+    """Since when calls are asked for or run, and nothing is written."""
+    _paused: float = 0.0
     _others: set[str] = field(default_factory=set[str])
     ended: bool = False
 
@@ -165,6 +168,9 @@ class Reply:
         self.tokens += 1
         if self._first is None:
             self._first = self.seconds()
+        if self._paused_at is not None:
+            self._paused += self.seconds() - self._paused_at
+            self._paused_at = None
 
     # ---- what is complete ------------------------------------------------------------------
 
@@ -241,6 +247,8 @@ class Reply:
         call.target = target_of(item.arguments)
         call.state = "running"
         self._running[item.call_id] = self.seconds()
+        if self._paused_at is None:
+            self._paused_at = self.seconds()
         self.page.changed(call)
 
     def _result(self, item: FunctionCallOutput) -> None:
@@ -319,7 +327,8 @@ class Reply:
         """Tokens a second so far."""
         if self._first is None or self.tokens < 2:
             return None
-        spent = self.seconds() - self._first
+        until = self.seconds() if self._paused_at is None else self._paused_at
+        spent = until - self._first - self._paused
         return self.tokens / spent if spent > 0.2 else None
 
     def end(self, status: str, output: tuple[Mapping[str, Any], ...], speed: float | None) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from app.sessions.items import FunctionCallOutput
+import pytest
+
+from app.sessions.items import FunctionCall, FunctionCallOutput
 from app.tui.reply import Reply
 from app.tui.story import Story
 from app.tui.transcript.entries import Progress
@@ -92,3 +94,16 @@ class QuietPage:
     def flush(self) -> None: ...
     def fold_thought(self, entry: Entry) -> bool:
         return False
+
+
+def test_the_speed_leaves_out_the_time_of_calls() -> None:
+    clock = [0.0]
+    reply = Reply(QuietPage(), Story("model"), seconds=lambda: clock[0])
+    for clock[0] in (1.0, 2.0, 3.0):
+        reply.write_call(0, "keep", "x")
+    reply.take(FunctionCall(name="keep", arguments="{}", call_id="c1", response_id="r1"))
+    clock[0] = 60.0  # the person thought about it
+    assert reply.speed == 1.5
+    for clock[0] in (61.0, 62.0):
+        reply.write("word")
+    assert reply.speed == pytest.approx(5 / 3)
