@@ -115,6 +115,10 @@ from backend.scripted import Pause, ScriptedEngine
 async def main(guard):
     gate = asyncio.Event()
     async def watch():
+        while not app.is_running:
+            await asyncio.sleep(0.02)
+        app.app_resume_signal.subscribe(app, lambda _: Path(sys.argv[1], "resumed").touch())
+        Path(sys.argv[1], "listens").touch()
         while not Path(sys.argv[1], "go").exists():
             await asyncio.sleep(0.02)
         gate.set()
@@ -147,6 +151,7 @@ def test_the_terminal_is_the_editors_and_then_whole_again(editor: Path, tmp_path
         terminal.wait_for_text("ctx")
         terminal.send("count\r")
         terminal.wait_for_text("one")
+        terminal.wait_for((tmp_path / "listens").exists)
         terminal.send("draft\x07")
         terminal.wait_for_text("the editor")
         (tmp_path / "go").touch()
@@ -162,6 +167,7 @@ def test_the_terminal_is_the_editors_and_then_whole_again(editor: Path, tmp_path
         terminal.wait_for_text("two three")
         terminal.wait_for_text("draft")
         terminal.wait_for(lambda: "the editor" not in terminal.text, "the whole screen drawn anew")
+        terminal.wait_for((tmp_path / "resumed").exists, "the word that the terminal is back")
         terminal.wait_for_text("SIGKILL" if ending == "killed" else "? help")
         terminal.send("\x11")
         assert terminal.wait() == 0
