@@ -21,14 +21,16 @@ def newest_of(file: Path, name: str | None, limit: int) -> Sequence[Item]:
     """At most `limit` of the newest items of a chat in the store `file`, oldest first.
 
     `name` is its id or the beginning of that; None is the chat that was used last. Nothing where
-    that is no chat or several, or where the file is not one that this version writes.
+    that is no chat or several, or where the file is not one that this version writes, is damaged or held.
     """
+    uri = f"{file.absolute().as_uri()}?mode=ro"
     try:
-        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        # No timeout: who waits for a store that is held waits in the manager, which says so.
+        with closing(sqlite3.connect(uri, uri=True, timeout=0)) as connection:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             leaves = _leaves(connection, name) if version == len(MIGRATIONS) else []
             return newest_items(connection, leaves[0], limit)[::-1] if len(leaves) == 1 else ()
-    except sqlite3.Error:
+    except (sqlite3.Error, LookupError, TypeError, ValueError):  # the last ones by items of a damaged row
         return ()
 
 

@@ -70,3 +70,13 @@ def test_a_file_that_cannot_be_read_shows_nothing_and_is_left_alone(tmp_path: Pa
         connection.execute("PRAGMA user_version = 999")
     connection.close()
     assert texts(newer, "a1") == []
+
+
+def test_an_item_that_is_damaged_shows_nothing(tmp_path: Path) -> None:
+    for number, broken in enumerate(('{"type"', '{"type": "poem"}', '{"type": "message", "mood": 1}', "[]")):
+        file = tmp_path / f"{number}.db"
+        store(file, {"sess_a1": ["one", "two"]})
+        with sqlite3.connect(file) as connection:
+            connection.execute("UPDATE items SET data = ? WHERE seq = 1", (broken,))
+        connection.close()
+        assert texts(file, "a1") == []
