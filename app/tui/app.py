@@ -196,7 +196,7 @@ class FiresideApp(Rooms):
             event.stop()
             return
         self.seam.dismiss()
-        if not self.transcript.has_focus:
+        if self.focused is not self.transcript:
             self._pass_on(event)
             return
         block, error = self.transcript.current, self.chat.error
@@ -219,7 +219,7 @@ class FiresideApp(Rooms):
 
     def _pass_on(self, event: events.Key) -> None:
         """A key that was on its way to the conversation when a message was begun there, in one burst."""
-        if event not in self._to_conversation or not self.draft.has_focus:
+        if event not in self._to_conversation or self.focused is not self.draft:
             return
         event.stop()
         if event.is_printable and event.character:

@@ -1,0 +1,39 @@
+"""Keys that come in one read, as dictation, an expander or a slow line delivers them."""
+
+from __future__ import annotations
+
+import pytest
+from textual.events import Key
+
+from tests.tui.program import Running, running
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def burst(run: Running, text: str) -> None:
+    for char in text:
+        run.app.post_message(Key("enter", "\r") if char == "\r" else Key(char, char))
+
+
+async def test_a_message_begun_and_sent_at_the_conversation_in_one_burst() -> None:
+    async with running([["one"], ["two"]]) as run:
+        await run.ask("first")
+        run.app.transcript.focus()
+        await run.until(lambda: run.app.transcript.has_focus)
+        burst(run, "hello\r")
+        await run.until(lambda: run.texts("answer") == ["one", "two"])
+        assert run.texts("user")[-1] == "hello"
+        assert run.app.draft.has_focus
+        assert run.app.draft.text == ""
+
+
+async def test_enter_at_the_conversation_sends_no_draft() -> None:
+    async with running([["one"]]) as run:
+        await run.ask("first")
+        run.app.draft.put("unfinished")
+        run.app.transcript.focus()
+        await run.until(lambda: run.app.transcript.has_focus)
+        burst(run, "\r")
+        await run.pilot.pause()
+        assert run.app.draft.text == "unfinished"
+        assert run.texts("user") == ["first"]
