@@ -164,7 +164,8 @@ async def _set(face: Face, rest: str) -> None:
             await change_generation(face, **{leaf: value})
             face.say(f"{leaf} = {clean(_written(value))}, from the next message on.")
         case "load":
-            await face.load_model(face.settings.get("model"), {leaf: value})
+            # That of the settings may be another one than was chosen since.
+            await face.load_model(face.manager.desk.source or face.settings.get("model"), {leaf: value})
         case _:
             face.say(f"{key} has a command or flag of its own; /help shows them.", error=True)
 

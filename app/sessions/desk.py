@@ -50,6 +50,11 @@ class EngineDesk:
             return None
         return self._engine.card
 
+    @property
+    def source(self) -> str | None:
+        """What the model that is loaded was asked for as, else the default; None: the one that is found."""
+        return self._default if self.card is None else self._asked
+
     def card_of(self, model: str | None) -> ChatCard | None:
         """What is known of the model that a turn on `model` (None: the default) would use; None before
         it is loaded."""

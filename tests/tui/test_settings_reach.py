@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from backend.chat_engine import LoadSpec, Progress
+from backend.types import ChatCard
 from tests.tui.program import running
 
 pytestmark = pytest.mark.timeout(60)
@@ -29,3 +31,20 @@ async def test_thinking_stays_off_until_it_is_on_again() -> None:
         await run.until(lambda: "thinks first" in run.seam)
         await run.ask("c")
         assert [request.config.enable_thinking for request in run.engine.requests] == [False, False, True]
+
+
+async def test_a_setting_of_the_load_is_for_the_model_that_was_chosen_since() -> None:
+    async with running([["1"]]) as run:
+        await run.app.load_model("Qwen3-4B-Q4_K_M.gguf")
+        specs: list[LoadSpec] = []
+        load = run.engine.load
+
+        async def noted(spec: LoadSpec, progress: Progress | None = None) -> ChatCard:
+            specs.append(spec)
+            return await load(spec, progress)
+
+        run.engine.load = noted  # type: ignore[method-assign]
+        await run.send("/set max_seq 2048")
+        await run.until(lambda: specs)
+        assert specs[0].source == "Qwen3-4B-Q4_K_M.gguf"
+        assert specs[0].options["max_seq"] == 2048

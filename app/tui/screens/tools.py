@@ -7,7 +7,6 @@ from typing import Any
 
 from textual import work
 
-from app.model_fetch import source_of
 from app.sessions.errors import FiresideError
 from app.sessions.manager import SessionManager
 from app.tui.shell import Shell
@@ -133,7 +132,8 @@ class ToolsPicker(Picker):
     async def _apply(self, key: str) -> Span:
         manager, session_id = self._manager, self._session_id
         if key == _TEACH:
-            if await self.shell.load_model(source_of(self.shell.settings), _GENERIC):
+            # The engine is one for all chats: also a private one is written by the model that is loaded.
+            if await self.shell.load_model(self.shell.manager.desk.source, _GENERIC):
                 return Span("its calls are held to a grammar now", "success")
             return Span("it could not be loaded", "error")
         if key.startswith(_MODE):

@@ -341,7 +341,7 @@ class FakeManager:
     """Holds modes, tools and rules as a manager would."""
 
     def __init__(self, *, calls: bool = True) -> None:
-        self.desk = SimpleNamespace(card=SimpleNamespace(supports_tools=calls))
+        self.desk = SimpleNamespace(card=SimpleNamespace(supports_tools=calls), source="chosen.gguf")
         self.mode = "ask"
         self.offered = ["read_file", "edit_file"]
         self.saved = [
@@ -439,7 +439,7 @@ async def test_a_model_that_cannot_write_calls_is_said_so_and_can_be_taught() ->
         manager.desk.card.supports_tools = True
         await pilot.press("enter")
         await settled(app, pilot)
-        assert app.asked == [("load_model", None, {"tool_call_format": "generic"})]
+        assert app.asked == [("load_model", "chosen.gguf", {"tool_call_format": "generic"})]
         shown = page(app)
         assert "this model cannot call tools" not in shown and f"{app.glyphs.done} offered" in shown
 
