@@ -129,6 +129,9 @@ async def _archive(face: Face, rest: str) -> None:
     if face.session_id is None:
         face.say("There is nothing to put away: this chat is empty.")
         return
+    if face.is_private:
+        face.say("A private chat is not kept, so it cannot be put away; /delete closes it.")
+        return
     session_id = face.session_id
     await face.manager.archive(session_id)
     await face.new_session()

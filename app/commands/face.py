@@ -57,6 +57,11 @@ class Face(Protocol):
         """The open chat; None before its first message."""
         ...
 
+    @property
+    def is_private(self) -> bool:
+        """Whether the open chat is kept nowhere."""
+        ...
+
     async def session(self) -> str:
         """The open chat's id; makes the chat where there is none yet."""
         ...

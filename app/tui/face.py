@@ -37,6 +37,10 @@ class TuiFace:
     def session_id(self) -> str | None:
         return self._app.chat.id
 
+    @property
+    def is_private(self) -> bool:
+        return self._app.chat.private
+
     async def session(self) -> str:
         return await self._app.chat.ensure()
 

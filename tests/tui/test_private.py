@@ -41,12 +41,15 @@ async def test_asked_for_twice_at_once_there_is_one_manager() -> None:
         assert isinstance(first, SessionManager) and first is not run.app.manager
 
 
-async def test_a_copy_of_a_private_chat_is_private() -> None:
+async def test_a_private_chat_is_not_put_away_and_its_copy_is_private() -> None:
     async with running([["psst"]]) as run:
         await run.send("/private")
         await run.until(lambda: run.app.chat.private)
         await run.ask("a secret")
         first = run.app.chat.id
+        await run.send("/archive")
+        await run.until(lambda: "cannot be put away" in run.seam)
+        assert run.app.chat.id == first
         await run.send("/fork")
         await run.until(lambda: run.app.chat.id != first)
         assert run.app.chat.private
