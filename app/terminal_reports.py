@@ -28,6 +28,8 @@ _OTHER_FORM = re.compile(r"\x1b\[27;([0-9]+);([0-9]+)~")
 _DETAILED = re.compile(r"\x1b\[([0-9:]*)(?:;([0-9:]*))?(?:;([0-9:]*))?([u~A-HPQS])")
 """A key that may also tell its other names, whether it was released, and its text."""
 _RELEASED = "3"
+_MOST_MODIFIER_DIGITS = 3
+"""A set of eight bits, and one."""
 _MAYBE_KEY = re.compile(r"\x1b(?:\][0-9]{0,5}|P|_|\[[?>=<]?[0-9;:]*\$?)\Z")
 _NO_KEY = re.compile(rf"{_OPENED}\x1b?\Z")
 
@@ -72,7 +74,9 @@ def _plain(found: re.Match[str]) -> str:
     """A key as parsers read it: without its other names; nothing for one that was released."""
     key, modifiers, text, end = (part or "" for part in found.groups())
     key, (modifiers, _, event) = key.partition(":")[0], modifiers.partition(":")
-    if event == _RELEASED or not all(map(_is_character, (key, *text.split(":")))):
+    if event == _RELEASED or len(modifiers) > _MOST_MODIFIER_DIGITS:
+        return ""
+    if not all(map(_is_character, (key, *text.split(":")))):
         return ""
     if ":" not in found[0]:
         return found[0]
@@ -80,4 +84,5 @@ def _plain(found: re.Match[str]) -> str:
 
 
 def _is_character(number: str) -> bool:
-    return not number or (int(number[:9]) < 0x110000 and not 0xD800 <= int(number[:9]) < 0xE000)
+    code = int(number.lstrip("0")[:9] or 0)
+    return code < 0x110000 and not 0xD800 <= code < 0xE000

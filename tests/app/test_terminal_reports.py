@@ -92,7 +92,17 @@ def test_numbered_keys_are_keys_at_a_prompt(form: str, key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "form", ["\x1b[99999999999;1u", "\x1b[55296u", "\x1b[1;1:x", "\x1b[5;9~", "\x1b[99;99~"]
+    "form",
+    [
+        "\x1b[99999999999;1u",
+        "\x1b[000000009999999u",
+        "\x1b[000000055296u",
+        f"\x1b[97;{'9' * 5000}u",
+        "\x1b[55296u",
+        "\x1b[1;1:x",
+        "\x1b[5;9~",
+        "\x1b[99;99~",
+    ],
 )
 def test_numbers_that_are_no_key_end_nothing(form: str) -> None:
     repl_keys(form)
