@@ -76,6 +76,8 @@ class LiveSession:
         self.deadline: float | None = None
         """`time.monotonic()` at which the time its parent gave it is over."""
         self._owned = False
+        self.foreign_until = 0
+        """Number of the last item that may be another process's; what comes after it is our own."""
         self._known: tuple[str | None, list[Item]] = (None, [])
 
     @property
@@ -132,6 +134,7 @@ class LiveSession:
         await recover_session(store, await store.session(self.id))
         self.record = await store.session(self.id)
         self.queue = [item for item in await store.queued(self.id) if isinstance(item, Message)]
+        self.foreign_until = await store.last_seq(self.id)
         self._owned = True
 
     @property

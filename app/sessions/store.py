@@ -325,6 +325,17 @@ class Store:
 
         return await self.database.read(work)
 
+    async def last_seq(self, session_id: str) -> int:
+        """The number of the item that was written last; 0 where there is none."""
+
+        def work(connection: sqlite3.Connection) -> int:
+            row = connection.execute(
+                "SELECT max(seq) FROM items WHERE session_id = ?", (session_id,)
+            ).fetchone()
+            return int(row[0] or 0)
+
+        return await self.database.read(work)
+
     async def children(self, item_id: str | None, session_id: str) -> list[Item]:
         """The items right below one, oldest first; of the root where it is None."""
 

@@ -129,7 +129,7 @@ class Workplace:
         task.add_done_callback(lambda _: self._followers.pop(live.id, None))
 
     async def _follow(self, live: LiveSession) -> None:
-        seen = max((seq for seq, _ in await self.store.added_since(live.id, 0)), default=0)
+        seen = await self.store.last_seq(live.id)
         version, status = None, live.record.status
         with contextlib.suppress(asyncio.CancelledError):
             while not live.owned and not live.closed and live.hub.listeners:
@@ -138,6 +138,8 @@ class Workplace:
                     continue
                 version = now
                 for number, item in await self.store.added_since(live.id, seen):
+                    if live.owned and number > live.foreign_until:
+                        return  # Our own by now, and told.
                     live.publish(OutputItemDoneEvent(item=item))
                     seen = number
                 record = await self.store.session(live.id)
