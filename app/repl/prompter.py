@@ -230,6 +230,7 @@ class Prompter:
         shown = str(found)
         line = Line(self.folds.unfold(shown), shown, tuple(blocks_of(shown, self.folds)))
         self.folds.clear()
+        self.drafted("")  # the field was emptied without a word
         return line
 
     async def ask(self, message: Sequence[Span], default: str = "", *, armed: bool = False) -> str | None:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -346,6 +348,24 @@ def test_a_draft_outlives_a_kill(tmp_path: Path, isolated_home: Path) -> None:
         terminal.wait_end()
     with scripted(tmp_path, [], "-c") as terminal:
         terminal.until(lambda: "› half a thought" in terminal.row, "the draft")
+
+
+def test_what_was_sent_is_no_draft_any_more(tmp_path: Path, isolated_home: Path) -> None:
+    store = isolated_home / ".local/share/fireside"
+
+    def drafts() -> list[str]:
+        with contextlib.closing(sqlite3.connect(next(store.glob("*.db")))) as chats:
+            return [draft for (draft,) in chats.execute("SELECT draft FROM sessions")]
+
+    with scripted(tmp_path, [["Hello."], ["Whole."]]) as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.say("hi")
+        terminal.wait("ctx ")
+        terminal.type("half a")
+        terminal.until(lambda: drafts() == ["half a"], "the draft in the store")
+        terminal.say(" thought")
+        terminal.wait("Whole.")
+        terminal.until(lambda: drafts() == [""], "no draft in the store")
 
 
 def test_a_chat_that_is_open_elsewhere_is_refused_at_once(tmp_path: Path) -> None:
