@@ -207,7 +207,8 @@ def settled_tokens(model: Model, text: bytes, *, is_end: bool) -> list[int]:
         return tokens
     for _ in range(min(len(tokens), MOST_OPEN)):
         right = model.piece(tokens.pop())
-        if tokens and _sort(model.piece(tokens[-1])[-1]) != _sort(right[0]):
+        # A blank before a word is a part of the word.
+        if tokens and _sort(model.piece(tokens[-1])[-1]) not in ("blank", _sort(right[0])):
             break
     return tokens
 
