@@ -187,8 +187,7 @@ class Document:
         last = self.leaves[-1] if self.leaves else None
         if last is None or last.kind != "paragraph" or self._open not in (None, last) or not last.text:
             return -1
-        before = self.leaves[-2] if len(self.leaves) > 1 else None
-        if before is not None and before.kind == "definition" and before.end_line == last.start_line:
+        if len(self.leaves) > 1 and _may_join(self.leaves[-2], last):
             return -1
         position, offset = last.origin[-1]
         line = last.text[position:]
@@ -307,9 +306,7 @@ def _continue_text(leaf: Leaf, part: Leaf, ahead: int) -> None:
 
 def _cut_place(new: list[Leaf]) -> tuple[int, int, tuple[Container, ...]] | None:
     """Index of the first leaf that stays open, the line to cut at, and the context there."""
-    index = len(new) - 1
-    if index and new[index - 1].kind == "definition" and new[index - 1].end_line == new[index].start_line:
-        index -= 1  # its title may go on in what stands below it
+    index = _first_unsure(new)
     leaf = new[index]
     path = leaf.path
     keep = next((depth for depth, container in enumerate(path) if container.owner is leaf), len(path))
@@ -332,6 +329,27 @@ def _cut_place(new: list[Leaf]) -> tuple[int, int, tuple[Container, ...]] | None
             return None
         context = (*context, path[keep].sibling())
     return index, line, context
+
+
+def _first_unsure(new: list[Leaf]) -> int:
+    """Index of the first leaf that the next line may change: the last one, or what stands close above it.
+
+    A definition's title may go on below it, and its label over what looks like underlined headings.
+    """
+    at = index = len(new) - 1
+    while at and _may_join(new[at - 1], new[at]):
+        at -= 1
+        if new[at].kind == "definition":
+            return at
+        if new[at].text.startswith("["):
+            index = at
+    return index
+
+
+def _may_join(above: Leaf, below: Leaf) -> bool:
+    """True for a definition or an underlined heading with no line between it and what is below."""
+    is_underlined = above.kind == "heading" and above.end_line - above.start_line > 1
+    return above.end_line == below.start_line and (above.kind == "definition" or is_underlined)
 
 
 def _blank_inside(path: tuple[Container, ...]) -> str:

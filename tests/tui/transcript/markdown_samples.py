@@ -30,6 +30,8 @@ SAMPLES = {
     "fences": "~~~ py title\nx\n```\n~~~~\nt\n````\n```\ninner\n```\n````\n```py|x\n|---|---|\n",
     "fence without end": "text\n```\nlast\nline",
     "definitions": "[foo], [Foo][] and [bar][baz]\n\n[foo]: http://x\n'title'\n[baz]: <http://y> \"t\"\nx\n",
+    "definitions over headings": "[foo\n(x\n===\nbar\n---\nz]: /x\n\n[c]:\n[c]:\n'x\n===\n"
+    + "[a]\nline'\n\n[d\n===\ne\n",
     "half a title": "[foo2]: /u\n'unfinished title\nends'\npara [foo2]\n\n[a\nb]: /c\n",
     "footnotes": "text[^1] and[^note]\n\n[^1]: word\n[^note]: More words here.\n",
     "html": "<div>\nhello\n\n*para*\n</div>\n\n<!-- a\n\nb -->\nx <b>y</b>\n<pre>\na\n\nb</pre>\nz\n",
