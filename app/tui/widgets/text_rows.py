@@ -24,7 +24,11 @@ def cut(text: str, cells: int, mark: str) -> str:
 
 
 def pieces(text: str, cells: int) -> Iterator[str]:
-    """`text` in pieces of at most `cells` cells, broken anywhere; one empty piece for an empty text."""
+    """`text` in pieces of at most `cells` cells, broken anywhere; one empty piece for an empty text.
+
+    No piece is narrower than the sign it holds, however few the cells.
+    """
+    cells = max(1, cells)
     if cell_len(text) <= cells:
         yield text
         return
@@ -64,6 +68,7 @@ def wrapped(text: str, cells: int) -> list[str]:
 
 def wrapped_spans(spans: Sequence[Span], cells: int) -> list[RowSpans]:
     """A styled line broken anywhere into rows of at most `cells` cells."""
+    cells = max(2, cells)  # the widest sign takes two
     rows: list[RowSpans] = [[]]
     room = cells
     for text, style in spans:
