@@ -74,7 +74,11 @@ class Dialog:
                 case _:
                     if line is None:
                         return STOP
-                    said = reason if key == "n" else ""
+                    said = reason
+                    if key not in ("n", "no"):
+                        # Other words refuse too, and the model is told them.
+                        said = line.strip() if reason else ""
+                        self.page.news("Refused: only y, s or a alone allow a call.")
                     return {"action": "decline", "content": {"reason": said} if said else {}}
 
     def _keys(self, question: Question, is_edited: bool) -> list[Span]:

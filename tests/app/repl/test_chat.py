@@ -149,6 +149,14 @@ async def test_a_reason_reaches_the_model() -> None:
     assert "not in this folder" in str(engine.requests[-1].messages)
 
 
+async def test_other_words_refuse_with_a_word_about_it_and_reach_the_model() -> None:
+    _, text, engine = await run_tool("please take the other folder")
+    assert "Refused: only y" in text
+    assert "please take the other folder" in str(engine.requests[-1].messages)
+    _, text, _ = await run_tool("n")
+    assert "Refused" not in text
+
+
 async def test_no_and_stop_ends_the_reply() -> None:
     _, text, engine = await run_tool("x")
     assert len(engine.requests) == 1
