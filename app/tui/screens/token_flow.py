@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from rich.cells import cell_len
 from textual.binding import Binding
-from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
+from textual.events import Click, Resize
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
@@ -17,9 +17,9 @@ from textual.widget import Widget
 from app.terminal import sanitize
 from app.tui.widgets.cells import Span
 from app.tui.widgets.ink import ink_of
+from app.tui.widgets.wheel import Wheel
 
 DOUBTED, UNLIKELY = 0.5, 0.2
-_WHEEL_ROWS = 3
 _MOST_TOKEN_CHARS = 200
 
 
@@ -115,7 +115,7 @@ def _head(text: str, width: int) -> str:
     return head
 
 
-class TokenFlow(Widget, can_focus=True):
+class TokenFlow(Wheel, Widget, can_focus=True):
     """A reply as its tokens, with one of them under the cursor."""
 
     DEFAULT_CSS = "TokenFlow { height: 1fr; background: $panel; }"
@@ -200,15 +200,7 @@ class TokenFlow(Widget, can_focus=True):
                 self.go(number)
                 return
 
-    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
-        event.stop()
-        self._scroll(_WHEEL_ROWS)
-
-    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        event.stop()
-        self._scroll(-_WHEEL_ROWS)
-
-    def _scroll(self, rows: int) -> None:
+    def roll(self, rows: int) -> None:
         self._first = max(0, min(self._first + rows, len(self._lines()) - self.size.height))
         self.refresh()
 

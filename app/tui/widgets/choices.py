@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from textual.binding import Binding
-from textual.events import Click, Key, MouseScrollDown, MouseScrollUp, Resize
+from textual.events import Click, Key, Resize
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
@@ -16,11 +16,11 @@ from app.tui.grid import Grid, grid_of
 from app.tui.widgets.cells import Line, Span, fitted, width_of
 from app.tui.widgets.ink import Ink, ink_of
 from app.tui.widgets.rows import Row, laid_out
+from app.tui.widgets.wheel import Wheel
 
 _KEY_WIDTH = 9
 DETAIL_AT = 36
 _GAP = 3
-_WHEEL_ROWS = 3
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class PageRow:
     choice: int | None = None
 
 
-class ChoicePage(Widget, can_focus=True):
+class ChoicePage(Wheel, Widget, can_focus=True):
     """Rows in the column of the page, some of them choices. It has the prompt while it has the focus."""
 
     DEFAULT_CSS = "ChoicePage { height: 1fr; width: 1fr; background: $background; }"
@@ -177,15 +177,7 @@ class ChoicePage(Widget, can_focus=True):
     def on_blur(self) -> None:
         self.show()
 
-    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
-        event.stop()
-        self._wheel(_WHEEL_ROWS)
-
-    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        event.stop()
-        self._wheel(-_WHEEL_ROWS)
-
-    def _wheel(self, rows: int) -> None:
+    def roll(self, rows: int) -> None:
         self._go_to(self._first + rows, len(self._rows()) - self.size.height)
         self.refresh()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
+from textual.events import Click, Resize
 from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
@@ -13,8 +13,8 @@ from textual.widget import Widget
 
 from app.tui.widgets.cells import Line, Span, joined, width_of
 from app.tui.widgets.ink import Ink, ink_of
+from app.tui.widgets.wheel import Wheel
 
-_WHEEL_ROWS = 3
 _KEPT_ON_SELECTION = frozenset(("success", "warning", "error"))
 
 
@@ -78,7 +78,7 @@ def laid_out(row: Row, width: int, ink: Ink) -> list[Span]:
     return [Span(" " * min(row.indent, width)), *inner]
 
 
-class RowList(Widget, can_focus=False):
+class RowList(Wheel, Widget, can_focus=False):
     """Rows with a selection; the first column holds its mark, the last one the thumb of a long list,
     with a column of air before it.
 
@@ -204,7 +204,7 @@ class RowList(Widget, can_focus=False):
     def move(self, step: int, *, around: bool = False) -> None:
         """Go `step` selectable rows on; at an end it stays, or goes around."""
         if not self._order:
-            self._scroll(step)
+            self.roll(step)
             return
         here = self._place_in_order()
         there = here + step
@@ -212,13 +212,13 @@ class RowList(Widget, can_focus=False):
         self._select_at(there)
         if there == 0:
             # The heading above the first row belongs to it.
-            self._scroll(-len(self._rows))
+            self.roll(-len(self._rows))
 
     def page(self, direction: int) -> None:
         """A screenful up (-1) or down (1)."""
         rows = max(1, self.size.height - 1)
         if not self._order:
-            self._scroll(direction * rows)
+            self.roll(direction * rows)
             return
         target = self._order[self._place_in_order()] + direction * rows
         near = min(range(len(self._order)), key=lambda index: abs(self._order[index] - target))
@@ -227,11 +227,11 @@ class RowList(Widget, can_focus=False):
     def jump(self, *, end: bool) -> None:
         """To the first or the last row."""
         if not self._order:
-            self._scroll(len(self._rows) if end else -len(self._rows))
+            self.roll(len(self._rows) if end else -len(self._rows))
             return
         self._select_at(len(self._order) - 1 if end else 0)
         if not end:
-            self._scroll(-len(self._rows))
+            self.roll(-len(self._rows))
 
     def _place_in_order(self) -> int:
         return self._order.index(self._places[self._selected]) if self._selected else 0
@@ -250,7 +250,7 @@ class RowList(Widget, can_focus=False):
         low = len(self._rows) - height if last else place - height + 1
         self._first = max(0, min(max(self._first, low), place))
 
-    def _scroll(self, rows: int) -> None:
+    def roll(self, rows: int) -> None:
         first = max(0, min(self._first + rows, len(self._rows) - self.size.height))
         if first != self._first:
             self._first = first
@@ -268,16 +268,8 @@ class RowList(Widget, can_focus=False):
         if chosen:
             self.post_message(self.Chosen(key))
 
-    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
-        event.stop()
-        self._scroll(_WHEEL_ROWS)
-
-    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        event.stop()
-        self._scroll(-_WHEEL_ROWS)
-
     def on_resize(self, event: Resize) -> None:
-        self._scroll(0)
+        self.roll(0)
         self._reveal()
         self.refresh()
 
