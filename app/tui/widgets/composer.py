@@ -120,7 +120,7 @@ class Draft(KeysInOrder, TextArea):
         """Where the caret stands, in code points of the text."""
         row, column = self.cursor_location
         if self.vi is not None and self.vi.keys.mode == "visual":
-            return self.vi.caret
+            return min(self.vi.caret, len(self.text))  # another draft may have taken its place
         return sum(len(line) + 1 for line in self.text.split("\n")[:row]) + column
 
     def put(self, text: str, caret: int | None = None) -> None:

@@ -103,6 +103,15 @@ async def test_a_selection_is_shown_and_cut() -> None:
         assert run.app.draft.text == "one  "
 
 
+async def test_a_selection_of_a_draft_that_gave_way_to_another_harms_nothing() -> None:
+    async with vi() as run:
+        await run.type("one two three")
+        await run.pilot.press("escape", "v", "b")
+        run.app.draft.put("a")
+        await run.pilot.press("b", "w", "e", "d")
+        assert run.app.draft.text in ("a", "")
+
+
 async def test_at_the_conversation_they_move() -> None:
     text = "\n\n".join(f"line {number}" for number in range(80))
     async with vi([[text], ["last"]]) as run:
