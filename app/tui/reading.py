@@ -91,6 +91,10 @@ class Reading(Writing):
 
     def block_key(self, event: events.Key, entry: Entry) -> bool:
         """A key at a block; whether it means something."""
+        if event.key in ("up", "down"):
+            # As in a list. Scrolled out of sight, the block would still take the other keys.
+            self.action_block(-1 if event.key == "up" else 1)
+            return True
         name = self._block_keys.get(key_name(event.key), "")
         match name:
             case "block_copy":

@@ -154,6 +154,21 @@ async def test_a_shell_line_stays_until_its_output_has_gone(tmp_path: Path) -> N
         assert run.app.chat.unsent == []
 
 
+async def test_arrows_move_the_block_cursor_once_it_is_there() -> None:
+    async with running([["\n".join(f"{number}. a line" for number in range(1, 61))]]) as run:
+        await run.ask("question")
+        await run.pilot.press("alt+up")
+        assert run.app.transcript.current is run.entries[-1]
+        await run.pilot.press("up")
+        await run.until(lambda: run.app.transcript.current is run.entries[0])
+        await run.until(lambda: any("question" in row for row in run.screen()[:6]))
+        await run.pilot.press("down")
+        await run.until(lambda: run.app.transcript.current is run.entries[-1])
+        await run.pilot.press("down")
+        await run.until(lambda: run.app.transcript.current is None)
+        assert run.app.draft.has_focus
+
+
 async def test_an_edited_message_begins_a_branch() -> None:
     async with running([["old"], ["new"]]) as run:
         await run.ask("question")
