@@ -82,9 +82,10 @@ class ScreenDriver(LinuxDriver):
                 # A program that was killed leaves its own.
                 with contextlib.suppress(termios.error):
                     termios.tcsetattr(self.fileno, termios.TCSANOW, modes)
+            self._file.write(LEFT_BY_PROGRAMS)
+            self._file.flush()
             if not self._app._exit:  # pyright: ignore[reportPrivateUsage]
                 self._is_lent = False
-                self._file.write(LEFT_BY_PROGRAMS)
                 self._must_signal_resume = True  # whoever has sent the terminal a picture sends it anew
                 self.resume_application_mode()
                 self._app.call_later(self._app.refresh)

@@ -122,6 +122,9 @@ async def main(guard):
         while not Path(sys.argv[1], "go").exists():
             await asyncio.sleep(0.02)
         gate.set()
+        while not Path(sys.argv[1], "leave").exists():
+            await asyncio.sleep(0.02)
+        app.exit(0)
     engine = ScriptedEngine([["one", Pause(until=gate), " two three"]])
     make = lambda start: SessionManager(engine=engine, store=Store(None))
     app = FiresideApp(Start(resolve({})), palette(read("hearth")), UNICODE, make=make, motion=False)
@@ -170,5 +173,25 @@ def test_the_terminal_is_the_editors_and_then_whole_again(editor: Path, tmp_path
         terminal.wait_for((tmp_path / "resumed").exists, "the word that the terminal is back")
         terminal.wait_for_text("SIGKILL" if ending == "killed" else "? help")
         terminal.send("\x11")
+        assert terminal.wait() == 0
+        assert terminal.state() == terminal.before
+
+
+@pytest.mark.timeout(60)
+def test_an_editor_that_does_not_end_with_the_program_leaves_the_terminal_whole(
+    editor: Path, tmp_path: Path
+) -> None:
+    does(
+        editor,
+        "trap '' TERM; printf '\\033[?1049h\\033[?1000h\\033[2J\\033[Hthe editor'\n"
+        "while :; do sleep 0.1; done",
+    )
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+    with Terminal([sys.executable, "-c", FACE, str(tmp_path)], environ, 80, 24) as terminal:
+        terminal.wait_for_text("ctx")
+        terminal.send("draft\x07")
+        terminal.wait_for_text("the editor")
+        for name in ("go", "leave"):
+            (tmp_path / name).touch()
         assert terminal.wait() == 0
         assert terminal.state() == terminal.before
