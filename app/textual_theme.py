@@ -146,6 +146,14 @@ def _style(palette: Palette, tone: Tone, on: Tone | None, flags: Collection[str]
     )
 
 
+def laid_over(style: Style, over: Style) -> Style:
+    """`style` with `over` on it. A link keeps its id, for which rich would take another each time."""
+    combined = style + over
+    if style.link:
+        combined._link_id = style.link_id  # pyright: ignore[reportPrivateUsage] # there is no public way
+    return combined
+
+
 class PaletteFilter(LineFilter):
     """Maps true colours to the palette's 256 indices, to its 16 colours, or to none at all.
 
@@ -175,12 +183,13 @@ class PaletteFilter(LineFilter):
 
     def _map(self, style: Style) -> Style:
         if self.palette.depth == "256":
-            return style + Style.from_color(self._indexed(style.color), self._indexed(style.bgcolor))
+            colors = Style.from_color(self._indexed(style.color), self._indexed(style.bgcolor))
+            return laid_over(style, colors)
         ground = self._tone(style.bgcolor)
         reverse = ground is not None and ground not in _GROUNDS
         color = _DEFAULT if reverse else self._standard(style.color)
-        mapped = style + Style.from_color(color, _DEFAULT)
-        return mapped + Style(reverse=True) if reverse else mapped
+        mapped = laid_over(style, Style.from_color(color, _DEFAULT))
+        return laid_over(mapped, Style(reverse=True)) if reverse else mapped
 
     def _indexed(self, color: Color | None) -> Color | None:
         if color is None or color.triplet is None:

@@ -16,7 +16,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from app.glyphs import Glyphs
-from app.textual_theme import tone_style
+from app.textual_theme import laid_over, tone_style
 from app.theming import Attribute, Palette, Tone
 from app.tui.grid import Grid
 from app.tui.transcript.entry import LIVE_EDGE, Dress
@@ -210,16 +210,16 @@ class Painter:
         if run.href is not None:
             style += Style.from_meta({HREF: run.href})
             if self._hyperlinks and (address := web_address(run.href)):
-                style += _hyperlink(address)
+                style = _with_link(style, address)
         return style
 
     def _marked(self, style: Style, kind: str) -> Style:
         if kind == "selection":
             if not self._palette.tones:
-                return style + Style(reverse=True)
-            return style + Style(bgcolor=self._palette.hex("selection"))
-        found = style + tone_style(self._palette, "accent", None, ("bold", "underline"))
-        return found + Style(bgcolor=self._palette.hex("selection")) if kind == "here" else found
+                return laid_over(style, Style(reverse=True))
+            return laid_over(style, Style(bgcolor=self._palette.hex("selection")))
+        found = laid_over(style, tone_style(self._palette, "accent", None, ("bold", "underline")))
+        return laid_over(found, Style(bgcolor=self._palette.hex("selection"))) if kind == "here" else found
 
 
 def _joined(segments: Sequence[Segment]) -> list[Segment]:
@@ -233,9 +233,9 @@ def _joined(segments: Sequence[Segment]) -> list[Segment]:
     return joined
 
 
-def _hyperlink(address: str) -> Style:
+def _with_link(style: Style, address: str) -> Style:
     """OSC 8 with an id of its own address: a random one would make every picture differ."""
-    style = Style(link=address)
+    style += Style(link=address)
     style._link_id = f"{zlib.crc32(address.encode()):x}"  # pyright: ignore[reportPrivateUsage]
     return style
 

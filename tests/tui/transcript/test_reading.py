@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import pytest
+from textual.color import Color
 
 from app.glyphs import UNICODE
+from app.textual_theme import PaletteFilter
+from app.theming import palette, read
 from app.tui.transcript.entries import Answer, Choice, ErrorEntry, NameRow, Note, Thought, UserTurn
 from app.tui.transcript.entry import Sheet
 from app.tui.transcript.links import web_address
@@ -202,3 +205,21 @@ async def test_a_note_stands_across_the_measure_and_may_unfold() -> None:
 def test_a_thought_says_how_long_it_took(thought: Thought, label: str) -> None:
     thought.layout(SHEET)
     assert thought.sections[0].rows[0].text == f"{'▾' if thought.live else '▸'} {label}"
+
+
+async def test_a_terminal_is_given_only_addresses_of_the_web_and_always_the_same_ids() -> None:
+    text = '[a](http://a.b/c) [b](javascript:x) [c](file:///etc/passwd) <d@e.f> http://a.b/c [g](/h "t")'
+    seen: list[set[tuple[str, str]]] = []
+    for _ in range(2):
+        async with reading([Answer(text)], size=(120, 24)) as (transcript, _pilot):
+            transcript.find("a")
+            filtered = PaletteFilter(palette(read("hearth"), "256"))
+            rows = [
+                *strips(transcript),
+                *(row.apply_filter(filtered, Color(0, 0, 0)) for row in strips(transcript)),
+            ]
+            styles = [segment.style for row in rows for segment in row if segment.style]
+            seen.append({(style.link, style.link_id) for style in styles if style.link})
+    assert {link for link, _ in seen[0]} == {"http://a.b/c"}
+    assert len(seen[0]) == 1
+    assert seen[0] == seen[1]
