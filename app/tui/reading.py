@@ -262,7 +262,7 @@ class Reading(Writing):
         if chat.id is None:
             return
         if isinstance(item, Message) and item.role == "user":
-            text, response_id = item.text, _response_before(chat.story.items, item)
+            text, response_id = _words_up_to(chat.story.items, item)
         async with self.telling():
             made = await chat.manager.fork(chat.id, up_to_response_id=response_id)
             if isinstance(item, Message) and item.role == "user" and response_id is None:
@@ -340,10 +340,17 @@ class Reading(Writing):
         raise NotImplementedError
 
 
-def _response_before(items: dict[str, Item], item: Item) -> str | None:
+def _words_up_to(items: dict[str, Item], item: Item) -> tuple[str, str | None]:
+    """What the person said up to `item` since the response before it, and that response."""
+    from app.sessions.items import Message
+
+    words: list[str] = []
     found: str | None = None
     for other in items.values():
+        if other.response_id is not None:
+            words, found = [], other.response_id
+        elif isinstance(other, Message) and other.role == "user" and not other.is_meta:
+            words.append(other.text)
         if other.id == item.id:
-            return found
-        found = other.response_id or found
-    return None
+            break
+    return "\n\n".join(words), found

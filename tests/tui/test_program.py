@@ -317,6 +317,21 @@ async def test_words_are_found_in_the_chat() -> None:
         assert run.app.transcript.found == (1, 1)
 
 
+async def test_a_fork_from_the_second_of_two_messages_has_the_first_too() -> None:
+    gate = asyncio.Event()
+    async with running([["one", Pause(until=gate)], ["two"]]) as run:
+        await run.send("first")
+        await run.until(lambda: run.texts("answer") == ["one"])
+        for count, text in enumerate(("second", "third"), 1):
+            await run.send(text)
+            await run.until(lambda count=count: len(run.app.waiting.messages) == count)
+        gate.set()
+        await run.until(lambda: run.texts("answer") == ["one", "two"] and not run.app.chat.busy)
+        await run.pilot.press("alt+up", "up", "f")
+        await run.until(lambda: run.app.draft.text == "second\n\nthird")
+        assert run.texts("user") == ["first"]
+
+
 async def test_a_chat_is_forked_from_a_message() -> None:
     async with running([["one"], ["two"], ["other"]]) as run:
         await run.ask("first")
