@@ -175,8 +175,10 @@ class Rooms(Reading):
         match wish:
             case "archive" | "delete" if private:
                 self.stop_reading_ahead()
-                await manager.delete(session_id)
-                await self.close_chat(session_id)
+                try:
+                    await manager.delete(session_id)
+                finally:  # it is gone also where the engine fails to forget it
+                    await self.close_chat(session_id)
                 self.say("the private chat is closed; nothing of it is left")
             case "open":
                 await self.open_chat(session_id)

@@ -7,6 +7,8 @@ import asyncio
 import pytest
 
 from app.sessions.manager import SessionManager
+from backend.scripted import ScriptedEngine
+from backend.types import EngineError
 from tests.tui.program import running
 
 pytestmark = pytest.mark.timeout(60)  # each starts the whole program
@@ -32,6 +34,21 @@ async def test_a_private_chat_is_found_again_and_closed_for_good() -> None:
         assert run.engine.forgotten == [private]
         await run.until(lambda: not any("a secret" in row for row in run.screen()))
         assert run.app.chat.id != private
+
+
+async def test_one_that_the_engine_fails_to_forget_is_closed_and_that_is_told() -> None:
+    class Broken(ScriptedEngine):
+        async def forget(self, conversation: str) -> None:
+            raise EngineError("The engine ended.", remedy="Load the model again.")
+
+    async with running(engine=Broken([["psst"]])) as run:
+        await run.send("/private")
+        await run.until(lambda: run.app.chat.private)
+        await run.ask("a secret")
+        await run.send("/delete")
+        await run.until(lambda: "The engine ended" in run.seam)
+        await run.until(lambda: not run.app.chat.private)
+        assert await run.app.private_chats() == []
 
 
 async def test_asked_for_twice_at_once_there_is_one_manager() -> None:
