@@ -74,7 +74,22 @@ def test_a_streamed_message_looks_like_a_fresh_one(name: str, mode: Mode) -> Non
 
 def documents() -> st.SearchStrategy[str]:
     line = st.lists(st.sampled_from(SHARDS), max_size=4).map("".join)
-    return st.lists(st.one_of(line, st.sampled_from(list(SAMPLES.values()))), max_size=12).map("\n".join)
+    marks = st.sampled_from(["> ", ">", "- ", "1. ", "-\t", "10)  ", "* [ ] "])
+    blocks = st.lists(st.one_of(line, st.sampled_from(list(SAMPLES.values()))), min_size=1, max_size=3)
+    nested = st.recursive(
+        blocks.map("\n".join),
+        lambda inside: st.builds(hang, marks, st.lists(inside, min_size=1, max_size=3).map("\n".join)),
+        max_leaves=6,
+    )
+    return st.lists(st.one_of(line, st.sampled_from(list(SAMPLES.values())), nested), max_size=12).map(
+        "\n".join
+    )
+
+
+def hang(mark: str, text: str) -> str:
+    """`text` inside a quote or an item."""
+    blank = mark if mark[0] == ">" else " " * len(mark.expandtabs(4))
+    return mark + text.replace("\n", f"\n{blank}")
 
 
 @pytest.mark.timeout(60)
@@ -85,8 +100,8 @@ def test_any_text_in_any_pieces_with_resizes(source: str, choose: random.Random,
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(1200)
-@settings(max_examples=8_000, deadline=None)
+@pytest.mark.timeout(2400)
+@settings(max_examples=4_000, deadline=None)
 @given(documents(), st.randoms(use_true_random=False), st.sampled_from(MODES))
 def test_any_text_in_any_pieces_for_long(source: str, choose: random.Random, mode: Mode) -> None:
     check_stream(source[:3000], choose, mode)
