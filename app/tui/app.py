@@ -210,6 +210,8 @@ class FiresideApp(Rooms):
         elif error is not None and error.choices and self._error_key(event, error):
             event.stop()
             return
+        if not self.draft.text and self.draft.frees(event.key):
+            return  # `?`, `[` and `]` mean here what they mean in an empty draft
         if event.is_printable and event.character:
             event.stop()
             self.transcript.cursor_clear()  # esc means the reply again

@@ -150,14 +150,12 @@ class Chat(Following):
         if self.last_response is not None:
             await self.manager.continue_reply(self.last_response)
 
-    async def variant(self, step: int) -> tuple[int, int] | None:
-        """Show the variant before or after the last reply; its number and how many there are."""
-        last = self.last_message("assistant")
-        if last is None or last.response_id is None:
-            return None
-        others = await self.manager.siblings(last.id)
+    async def variant(self, step: int, item: Item | None = None) -> tuple[int, int] | None:
+        """Show the variant before or after a message of the person, else the last reply, else what that
+        answers; its number and how many there are."""
+        others = await self.variants(item)
         place = next((index for index, one in enumerate(others) if one["active"]), None)
-        if place is None or len(others) < 2:
+        if place is None:
             return None
         place = (place + step) % len(others)
         await self.manager.select(str(others[place]["item_id"]))

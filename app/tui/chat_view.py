@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
@@ -221,16 +221,27 @@ class ChatView:
         """Tell beside the last name how many variants there are."""
         last = self.last_response
         row = self.story.names.get(last) if last else None
-        item = next((one for one in self.story.items.values() if last and one.response_id == last), None)
-        if row is None or item is None:
+        if row is None:
             return
         with contextlib.suppress(FiresideError):
-            others = await self.manager.siblings(item.id)
+            others = await self.variants()
             place = next((index for index, one in enumerate(others) if one["active"]), 0)
-            variant = (place + 1, len(others)) if len(others) > 1 else None
+            variant = (place + 1, len(others)) if others else None
             if variant != row.variant:
                 row.variant, row.variant_keys = variant, self.variant_keys
                 self.page.changed(row)
+
+    async def variants(self, item: Item | None = None) -> Sequence[Mapping[str, Any]]:
+        """The variants of a message of the person, else of the last reply, else of what that answers.
+
+        As `siblings` tells them; none where there is only one.
+        """
+        last = self.last_response
+        reply = next((one for one in self.story.items.values() if last and one.response_id == last), None)
+        for one in (item,) if item is not None else (reply, self.last_message("user")):
+            if one is not None and len(others := await self.manager.siblings(one.id)) > 1:
+                return others
+        return ()
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.ensure_future(work)

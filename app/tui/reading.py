@@ -322,11 +322,16 @@ class Reading(Writing):
 
     @work(exit_on_error=False, group="reply")
     async def action_variant(self, step: int) -> None:
-        """The variant before or after."""
+        """The variant before or after, of the message at the block cursor or the last reply."""
+        from app.sessions.items import Message
+
         if self.chat.empty:
             raise SkipAction
+        entry = self.transcript.current
+        item = self.chat.item_of(entry) if entry is not None else None
+        message = item if isinstance(item, Message) and item.role == "user" else None
         async with self.telling():
-            if await self.chat.variant(step) is None:
+            if await self.chat.variant(step, message) is None:
                 self.say(f"there is one variant; {self.label('retry')} writes another")
 
     def action_fold_thoughts(self) -> None:

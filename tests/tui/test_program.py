@@ -154,6 +154,22 @@ async def test_a_shell_line_stays_until_its_output_has_gone(tmp_path: Path) -> N
         assert run.app.chat.unsent == []
 
 
+async def test_a_message_of_before_an_edit_is_walked_to() -> None:
+    async with running([["old"], ["more"], ["new"]]) as run:
+        await run.ask("question")
+        await run.ask("further")
+        await run.pilot.press("alt+up", "up", "up", "up", "e")
+        await run.until(lambda: run.app.draft.text == "question")
+        await run.send("better question")
+        await run.until(lambda: run.texts("answer") == ["new"] and not run.app.chat.busy)
+        await run.until(lambda: any("variant 2 of 2" in row for row in run.screen()))
+        await run.pilot.press("left_square_bracket")
+        await run.until(lambda: run.texts("answer") == ["old", "more"])
+        assert run.texts("user") == ["question", "further"]
+        await run.pilot.press("alt+up", "up", "up", "up", "right_square_bracket")
+        await run.until(lambda: run.texts("answer") == ["new"])
+
+
 async def test_arrows_move_the_block_cursor_once_it_is_there() -> None:
     async with running([["\n".join(f"{number}. a line" for number in range(1, 61))]]) as run:
         await run.ask("question")
