@@ -8,10 +8,11 @@ import pty
 import re
 import signal
 import struct
+import subprocess
+import sys
 import termios
 import threading
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,15 @@ ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 50
 _KEYBOARD = re.compile(rb"\x1b\[([<>])\d*u")
 _UNFINISHED = re.compile(rb"\x1b(\[[<>]?\d*)?$")
+
+# Tests that a shell runs in the background have SIGINT ignored, and so would the program.
+_START = """
+import os, signal, sys
+os.login_tty(0)
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.close(int(sys.argv[1]))
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
 
 
 @dataclass(frozen=True)
@@ -84,19 +94,17 @@ class Terminal:
         self._leader = leader
         self.resize(columns, rows)
         self.before = self.state()
-        with warnings.catch_warnings():
-            # Python 3.12 warns of forks beside threads; the child does nothing but become the program.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            self.pid = os.fork()
-        if self.pid == 0:
-            try:
-                os.close(leader)
-                os.login_tty(follower)
-                # Tests that a shell runs in the background have it ignored, and so would the program.
-                signal.signal(signal.SIGINT, signal.SIG_DFL)
-                os.execvpe(command[0], list(command), dict(environ))
-            finally:
-                os._exit(127)
+        # Not a fork of this process: beside threads its child may wait for ever before it is the program.
+        begins, told = os.pipe()
+        starter = [sys.executable, "-I", "-S", "-c", _START, str(told), *command]
+        started = subprocess.Popen(starter, stdin=follower, env=dict(environ), pass_fds=[told])
+        started.returncode = 0  # it is waited for here
+        self.pid = started.pid
+        os.close(told)
+        os.read(begins, 1)
+        self.began = time.perf_counter()
+        """When the program itself was started."""
+        os.close(begins)
         os.close(follower)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

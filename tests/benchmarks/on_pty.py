@@ -65,10 +65,9 @@ class Program:
 def program(command: Sequence[str], environ: Mapping[str, str]) -> Generator[Program]:
     """Run a program. It and all that it started have ended afterwards."""
     display = Bytes()
-    began = time.perf_counter()
     with Terminal(command, environ, *SIZE, display=display) as terminal:
         try:
-            yield Program(terminal, display, began)
+            yield Program(terminal, display, terminal.began)
         finally:
             family = descendants(terminal.pid)
     until = time.monotonic() + PATIENCE_S
