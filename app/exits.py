@@ -67,6 +67,17 @@ def session_failure(code: str, message: str, remedy: str = "", status: int | Non
 
 def explain(error: Exception) -> Failure:
     """The failure that `error` means to a person; unknown errors count as a failed generation."""
+    if isinstance(error, ImportError):  # what tells other errors apart may be missing too
+        return Failure(
+            "internal",
+            f"A part of Fireside could not be loaded: {error}.",
+            remedy="Installing Fireside anew brings it back; your chats stay.",
+            exit_code=ExitCode.FAILED,
+        )
+    return _explain(error)
+
+
+def _explain(error: Exception) -> Failure:
     from app.sessions.errors import FiresideError
     from backend.types import ContextOverflowError, EngineError, ModelLoadError, TemplateError
 

@@ -324,16 +324,12 @@ class FiresideApp(Rooms):
 
     async def action_copy_or_stop(self) -> None:
         """Ctrl-C copies a selection, else stops, else clears the draft, else, twice, quits."""
-        selected = self.screen.get_selected_text() or self.draft.selected_text
-        if selected:
-            self.copy(selected, "the selection")
-            self.screen.clear_selection()
-        elif self.chat.busy:
-            await self.chat.stop()
-        elif self.stop_shell():
+        if self.furnished and await self._copied_or_stopped():
             return
-        elif self.draft.text:
-            self.draft.history_of_messages.add(self.draft.whole, keep=False)
+        written = self.draft.whole + self.early_text
+        self.drop_early()
+        if written:
+            self.draft.history_of_messages.add(written, keep=False)
             self.draft.put("")
             self.say("cleared; up brings it back")
         elif time.monotonic() - self._quit_asked < QUIT_WITHIN_S:
@@ -342,6 +338,17 @@ class FiresideApp(Rooms):
             self._quit_asked = time.monotonic()
             scrolls = self.draft.vi is not None and not self.draft.vi.inserts
             self.seam.say(News("once more quits", hints=() if scrolls else (("ctrl+d", "too"),)))
+
+    async def _copied_or_stopped(self) -> bool:
+        selected = self.screen.get_selected_text() or self.draft.selected_text
+        if selected:
+            self.copy(selected, "the selection")
+            self.screen.clear_selection()
+            return True
+        if self.chat.busy:
+            await self.chat.stop()
+            return True
+        return self.stop_shell()
 
     def on_draft_left(self, event: Draft.Left) -> None:
         """Ctrl-D at an empty draft."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual import work
 
+from app.exits import explain
 from app.tui.grid import Grid
 from app.tui.keys import word
 from app.tui.model_state import short_name
@@ -20,6 +21,7 @@ from app.tui.widgets.status import Facts
 if TYPE_CHECKING:
     from app.exits import Failure
     from app.sessions.manager import SessionManager
+    from app.tui.chat import Chat
 
 TICK_S = 0.5
 
@@ -48,17 +50,16 @@ class Program(OpenChats):
 
     async def furnish(self) -> None:
         """Bring the other parts, and what draws pictures."""
+        await super().furnish()
+        # Imported by now, and not in the event loop.
         from app.tui.transcript.gallery import Gallery
 
-        await super().furnish()
         self.transcript.gallery = Gallery(
             self._pictures, self._picture, self.transcript.changed, self.write_out
         )
 
     @work(exit_on_error=False, group="begin")
     async def _begin(self) -> None:
-        from app.exits import explain
-
         try:
             await self.furnish()
             self.take_keys()
@@ -140,11 +141,17 @@ class Program(OpenChats):
         self.stop_reading_ahead()
         if self._saving is not None:
             self._saving.cancel()
-        for chat in {self._chat, *self.chats.values()}:
+        if not self._begun.is_set():
+            # No chat could keep it: up brings it back.
+            written = self.unsent + self.early_text
+            self.draft.history_of_messages.add(written, keep=not self.start.private)
+        # Without its parts there is no chat, and to make one would wait for them.
+        chats: set[Chat] = {self._chat, *self.chats.values()} if self.furnished else set()
+        for chat in chats:
             chat.page.close()
         with contextlib.suppress(Exception):
             await self.save_draft()
-        for chat in {self._chat, *self.chats.values()}:
+        for chat in chats:
             await chat.close()
             chat.attached.clear()
             await chat.drop_if_empty()
@@ -157,6 +164,8 @@ class Program(OpenChats):
     @property
     def resume_line(self) -> str | None:
         """What brings this chat back, for the shell; None for one that is not kept."""
+        if not self.furnished:
+            return None
         chat = self._chat
         if chat.id is None or chat.private or not chat.story.items:
             return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 from collections.abc import Generator, Mapping, Sequence
@@ -27,10 +26,12 @@ from app.tui.bell import Attention
 from app.tui.driver import ScreenDriver
 from app.tui.frame import composer_rows, is_tall, side_by_default, side_overlays, side_width
 from app.tui.grid import Grid, grid_of
-from app.tui.keys import Labels, bindings
+from app.tui.keys import Labels, bindings, keys_of
+from app.tui.start import in_thread
 from app.tui.transcript.view import Transcript
 from app.tui.widgets.composer import Composer, Draft
 from app.tui.widgets.history import History
+from app.tui.widgets.paste import normalized
 from app.tui.widgets.seam import News, Seam
 from app.tui.widgets.status import Facts, StatusBar
 
@@ -42,6 +43,10 @@ if TYPE_CHECKING:
 
 OFFERED = frozenset({"save_copy", "undo_delete"})
 """What the seam offers for a moment: no letter of a message that is begun then may be taken for it."""
+
+
+LEAVING = ("copy", "quit", "suspend")
+"""What acts from the first frame on, by the names in `keys`."""
 
 
 def writing_by_vi(draft: Draft) -> bool:
@@ -178,7 +183,7 @@ class Stage(App[int]):
     async def furnish(self) -> None:
         """Bring the parts that the first frame does without."""
         # Beside the event loop: a key would wait for it.
-        await asyncio.to_thread(_import_parts)
+        await in_thread(_import_parts)
         main = self.query_one("#main")
         await self.side.mount(self.pane)
         await main.mount(self.approval, self.waiting, before=self.seam)
@@ -193,15 +198,29 @@ class Stage(App[int]):
     # ---- keys ------------------------------------------------------------------------------
 
     async def on_event(self, event: events.Event) -> None:
-        """Until `take_keys` letters go to the draft; a key that means more waits, with all after it."""
+        """Until `take_keys` letters go to the draft; a key that means more waits, with all after it.
+
+        Those that stop or leave never wait: the rest of the screen may not come.
+        """
         if isinstance(event, (events.Key, events.Paste)):
             self._key_at = time.monotonic()
-            if self._early is not None and (self._early or not self._only_writes(event)):
+            if self._early is not None and not self._leaves(event) and not self._writes_now(event):
                 self._early.append(event)
                 return
         await super().on_event(event)
 
-    def _only_writes(self, event: events.Key | events.Paste) -> bool:
+    def _leaves(self, event: events.Key | events.Paste) -> bool:
+        if isinstance(event, events.Paste):
+            return False
+        if any(event.key in keys_of(name, self.bound) for name in LEAVING):
+            return True
+        vi = self.draft.vi
+        empty = not self.draft.text and not self.early_text
+        return event.key == "ctrl+d" and empty and (vi is None or vi.inserts)
+
+    def _writes_now(self, event: events.Key | events.Paste) -> bool:
+        if self._early:
+            return False
         char = event.character if isinstance(event, events.Key) else None
         return char is not None and char.isalnum() and self.draft.has_focus
 
@@ -209,6 +228,16 @@ class Stage(App[int]):
         """Keys go to the draft from now on, those first that were pressed while the program started."""
         self.draft.focus()
         self.call_later(self._hand_on)
+
+    @property
+    def early_text(self) -> str:
+        """What was written while the program started and is not in the draft yet."""
+        return "".join(_written_by(event) for event in self._early or ())
+
+    def drop_early(self) -> None:
+        """The keys that wait come to nothing."""
+        if self._early is not None:
+            self._early = []
 
     async def _hand_on(self) -> None:
         early, self._early = self._early or [], None
@@ -331,6 +360,14 @@ class MainScreen(Screen[None]):
     """The chats at the left where they are open, and the conversation."""
 
     AUTO_FOCUS = "Draft"
+
+
+def _written_by(event: events.Event) -> str:
+    if isinstance(event, events.Paste):
+        return sanitize(normalized(event.text))
+    if not isinstance(event, events.Key):
+        return ""
+    return "\n" if event.key == "enter" else (event.is_printable and event.character) or ""
 
 
 def _import_parts() -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -122,8 +124,32 @@ async def configure(manager: SessionManager, session_id: str, start: Start, *, i
 
 
 async def in_thread(make: Any, *args: Any) -> Any:
-    """`make(*args)` beside the event loop: what it imports takes a while."""
-    return await asyncio.to_thread(make, *args)
+    """`make(*args)` beside the event loop: what it imports takes a while.
+
+    Its thread holds up no leaving, however long a disk or another program lets it wait.
+    """
+    loop = asyncio.get_running_loop()
+    made: asyncio.Future[Any] = loop.create_future()
+
+    def tell(result: Any, error: BaseException | None) -> None:
+        if made.done():  # nobody waits any more
+            return
+        if error is None:
+            made.set_result(result)
+        else:
+            made.set_exception(error)
+
+    def work() -> None:
+        result, error = None, None
+        try:
+            result = make(*args)
+        except BaseException as err:
+            error = err
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(tell, result, error)
+
+    threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True).start()
+    return await made
 
 
 def _engine(*, private: bool) -> Any:
