@@ -76,8 +76,12 @@ async def _model(app: FiresideApp) -> None:
     from app.tui.screens.models import ModelPicker
 
     await app.ready()
-    app.say("looking for models")
-    models = await app.manager.models()
+    looking = News("looking for models")
+    app.seam.say(looking)
+    try:
+        models = await app.manager.models()
+    finally:
+        app.seam.withdraw(looking)
     choice = await app.push_screen_wait(ModelPicker(app, models, card=app.manager.desk.card))
     if choice is None:
         return

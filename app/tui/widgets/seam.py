@@ -14,11 +14,14 @@ from textual.widgets import Static
 from app.glyphs import Glyphs
 from app.terminal import sanitize
 from app.tui.grid import Grid, grid_of
-from app.tui.widgets.text_rows import Span, cut, wrapped
+from app.tui.widgets.text_rows import Span, cut, width_of, wrapped
 
 NEWS_S = 4.0
 DASHES = 3
 LEAST_TITLE = 8
+LEAST_NEWS = 12
+"""Cells of news that still say something beside a key hint."""
+GAP = 3
 ERROR_S = 1.5
 """How long an error stays at least while somebody writes on."""
 MOST_ERROR_ROWS = 8
@@ -59,8 +62,9 @@ def seam_row(title: str, right: Sequence[Span], width: int, glyphs: Glyphs) -> l
 
 
 class Seam(Static):
-    """Shows the first of: error news, news, the count of new lines, the key hint for where you are.
+    """Shows the first of: error news, the count of new lines, the key hint for where you are, news.
 
+    All but an error also share the row, where it holds them; the hint keeps its place at the right.
     An error that one row does not hold stands above it, whole. `label` writes the key of a hint.
     """
 
@@ -127,6 +131,13 @@ class Seam(Static):
         if not typing or time.monotonic() - self._told_at >= ERROR_S:
             self._forget()
 
+    def withdraw(self, news: News) -> None:
+        """`news` holds no longer; whatever else was told since stays."""
+        if self._news is news:
+            if self._timer is not None:
+                self._timer.stop()
+            self._forget()
+
     @property
     def news(self) -> News | None:
         """What is told now."""
@@ -141,17 +152,34 @@ class Seam(Static):
         if news is not None and news.error:
             above = self._fits(news.text)
             return [(f"{self._glyphs.failed} ", "$error"), (_line(news.text), "$error")] if above else []
-        if self._new_lines:
-            return [
-                (f"{self._glyphs.below} ", "$primary"),
-                (f"{self._new_lines:,} new line{'s' if self._new_lines > 1 else ''}  ", "$muted"),
-                (self.label("newest"), "bold"),
-            ]
-        if news is not None:
-            spans: list[Span] = [(f"{news.mark} ", f"${news.role}")] if news.mark else []
-            spans.append((_line(news.text), "$muted"))
-            return [*spans, *(("   ", "") for _ in news.hints[:1]), *self._hinted(news.hints)]
-        return self._hinted(self._hints)
+        room = self._grid.column - 2 * DASHES - 2
+        right: list[Span] = []
+        for part in (self._counted(), self._hinted(self._hints)):
+            if part and (not right or width_of(right) + GAP + width_of(part) <= room):
+                right = _beside(right, part)
+        if news is None:
+            return right
+        room -= width_of(right) + GAP if right else 0
+        told = self._told(news)
+        if right and width_of(told) > room:
+            if room < LEAST_NEWS:
+                return right
+            told = _cut(told, room, self._glyphs.cut_right)
+        return _beside(told, right)
+
+    def _counted(self) -> list[Span]:
+        if not self._new_lines:
+            return []
+        return [
+            (f"{self._glyphs.below} ", "$primary"),
+            (f"{self._new_lines:,} new line{'s' if self._new_lines > 1 else ''}  ", "$muted"),
+            (self.label("newest"), "bold"),
+        ]
+
+    def _told(self, news: News) -> list[Span]:
+        spans: list[Span] = [(f"{news.mark} ", f"${news.role}")] if news.mark else []
+        spans.append((_line(news.text), "$muted"))
+        return _beside(spans, self._hinted(news.hints))
 
     def _hinted(self, hints: Sequence[Hint]) -> list[Span]:
         spans: list[Span] = []
@@ -196,6 +224,21 @@ class Seam(Static):
         if len(rows) + 1 != self._height:
             self._height = self.styles.height = len(rows) + 1
         self.update(Content.assemble(*above, *row), layout=False)
+
+
+def _beside(left: list[Span], right: list[Span]) -> list[Span]:
+    """Two groups of words, three cells apart."""
+    return [*left, (" " * GAP, ""), *right] if left and right else [*left, *right]
+
+
+def _cut(spans: Sequence[Span], cells: int, mark: str) -> list[Span]:
+    found: list[Span] = []
+    for text, style in spans:
+        if cell_len(text) > cells:
+            return [*found, (cut(text, cells, mark), style)]
+        found.append((text, style))
+        cells -= cell_len(text)
+    return found
 
 
 def _line(text: str) -> str:
