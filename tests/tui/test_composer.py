@@ -8,6 +8,7 @@ from textual.events import Key, Paste
 
 from app.tui.transcript.tool_entry import ToolCall
 from app.tui.widgets import composer
+from app.tui.widgets.completion import MOST_ROWS
 from app.tui.widgets.history import History
 from backend.scripted import Pause
 from tests.tui.program import Running, running
@@ -232,3 +233,21 @@ async def test_a_command_typed_faster_than_it_is_offered_is_the_one_that_runs() 
         await run.pilot.press("enter")
         await run.until(lambda: type(run.app.screen).__name__ == "SettingsScreen")
         assert run.app.draft.text == ""
+
+
+async def test_a_list_tells_how_many_more_there_are() -> None:
+    async with running() as run:
+        await run.type("/")
+        await run.until(lambda: len(run.app.completion.offers) > MOST_ROWS)
+        hidden = len(run.app.completion.offers) - MOST_ROWS + 1
+        assert any(f"\u25be {hidden} more" in row for row in run.screen())
+        assert run.app.completion.size.height == MOST_ROWS
+        await run.pilot.press("up")
+        await run.until(lambda: any(f"\u25b4 {hidden} more" in row for row in run.screen()))
+
+
+async def test_a_short_list_tells_of_no_more() -> None:
+    async with running() as run:
+        await run.type("/re")
+        await run.until(lambda: 1 < len(run.app.completion.offers) <= MOST_ROWS)
+        assert not any(" more" in row for row in run.screen())

@@ -14,6 +14,7 @@ from app.tui.widgets.cells import plain
 from app.tui.widgets.text_rows import Span, cut, padded, width_of
 
 MOST_ROWS = 8
+"""With the one that tells how many more there are."""
 LABEL_SHARE = 2
 
 
@@ -82,8 +83,9 @@ class CompletionList(Static):
             return
         grid, glyphs = self._grid, self._glyphs
         cells = grid.measure
-        first = max(0, min(self._cursor - MOST_ROWS // 2, len(self._offers) - MOST_ROWS))
-        shown = self._offers[first : first + MOST_ROWS]
+        rows = MOST_ROWS if len(self._offers) <= MOST_ROWS else MOST_ROWS - 1
+        first = max(0, min(self._cursor - rows // 2, len(self._offers) - rows))
+        shown = self._offers[first : first + rows]
         width = min(cells // LABEL_SHARE, max(width_of([(plain(offer.label), "")]) for offer in shown))
         lines: list[Span] = []
         for place, offer in enumerate(shown, first):
@@ -99,4 +101,14 @@ class CompletionList(Static):
             lines += [("\n", "")] if lines else []
             lines += [(" " * grid.edge, ""), edge]
             lines += [(text, f"{style} on {ground}".strip()) for text, style in row]
+        if len(self._offers) > rows:
+            more = padded([(" ", ""), (self._more(first, first + rows), "$muted")], grid.column - 1)
+            lines += [("\n", ""), (" " * (grid.edge + 1), "")]
+            lines += [(text, f"{style} on $panel".strip()) for text, style in more]
         self.update(Content.assemble(*lines))
+
+    def _more(self, first: int, end: int) -> str:
+        """How many there are below what is shown; at the end, above it."""
+        if below := len(self._offers) - end:
+            return f"{self._glyphs.below} {below} more"
+        return f"{self._glyphs.above} {first} more"
