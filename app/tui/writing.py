@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from app.tui.widgets.waiting import WaitingList
 
 MOST_OFFERS = 50
+GONE = (404, 409)
+"""Of an error: the message that was edited is not waiting any more."""
 _MENTION = re.compile(r'(?<!\S)@("?)([^\s"]*)$')
 _COMMAND = re.compile(r"^/[^\n]*$")
 
@@ -257,6 +259,7 @@ class Writing(Program):
     @work(exit_on_error=False, group="send")
     async def _end_edit(self, blocks: Sequence[Block], whole: str, editing: Editing) -> None:
         from app.exits import explain
+        from app.sessions.errors import FiresideError
 
         chat, written = self.chat, edited_blocks(editing.content, blocks)
         self.draft.history_of_messages.add(whole, keep=not chat.private)
@@ -267,10 +270,25 @@ class Writing(Program):
                 await chat.manager.edit(editing.item_id, written)
         except Exception as err:
             editing.sent = False
-            self.say(str(explain(err)), error=True)
+            told = str(explain(err))
+            if editing.kind == "queued" and isinstance(err, FiresideError) and err.status_code in GONE:
+                told = f"{told} {self._keep_words(editing)}"
+            self.say(told, error=True)
             return
         if self.editing is editing:
             self.leave_edit()
+
+    def _keep_words(self, editing: Editing) -> str:
+        """What was waiting waits no longer: the words for it are the draft now. Tells where they are."""
+        if self.editing is not editing:
+            return "What you wrote for it is found with up."
+        self.editing = None
+        before = editing.folds.unfold(editing.draft)
+        self.draft.history_of_messages.add(before, keep=False)
+        self.save_draft_soon()
+        self.show_hints()
+        told = "What you wrote stays in the draft; sent, it is a message of its own."
+        return f"{told} The draft of before is found with up." if before.strip() else told
 
     def on_waiting_list_edit(self, event: WaitingList.Edit) -> None:
         """A waiting message is to be changed."""

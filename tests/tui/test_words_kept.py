@@ -233,3 +233,29 @@ async def test_a_draft_is_kept_while_the_person_types_on_and_on(tmp_path: Path) 
                 await run.pilot.pause(0.05)
         stored = await run.app.chat.manager.get(str(run.app.chat.id))
         assert stored.draft.startswith("on and ")
+
+
+@pytest.mark.parametrize("draft", ["", "a draft of before"])
+async def test_words_for_a_message_that_was_sent_meanwhile_stay_in_the_draft(draft: str) -> None:
+    gate, last = asyncio.Event(), asyncio.Event()
+    async with running([["a", Pause(until=gate)], ["b", Pause(until=last)], ["c"]]) as run:
+        await run.send("one")
+        await run.until(lambda: run.texts("answer"))
+        await run.send("two")
+        await run.until(lambda: run.app.waiting.messages)
+        run.app.draft.put(draft)
+        item_id = run.app.waiting.messages[0][0]
+        run.app.begin_edit("queued", item_id, run.app.chat.facts.contents[item_id])
+        run.app.draft.put("two, but better")
+        gate.set()
+        await run.until(lambda: run.texts("user") == ["one", "two"])
+        await run.pilot.press("enter")
+        await run.until(lambda: "stays in the draft" in run.seam)
+        assert ("found with up" in run.seam) == bool(draft)
+        assert run.app.draft.text == "two, but better" and run.app.editing is None
+        last.set()
+        await run.until(lambda: not run.app.chat.busy)
+        await run.pilot.press("enter")
+        await run.until(lambda: run.texts("answer") == ["a", "b", "c"])
+        assert run.texts("user")[-1] == "two, but better"
+        assert not draft or draft in run.app.draft.history_of_messages.entries
