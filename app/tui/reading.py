@@ -69,14 +69,15 @@ class Reading(Writing):
         if self.waiting.has_focus:
             self.waiting.move(step)
             return
+        # The focus moves at once, so that what is typed behind this key goes there, all of it.
         if step < 0:
             if self.waiting.messages and not self.transcript.has_focus:
-                self.waiting.focus()
+                self.screen.set_focus(self.waiting)
                 return
             if self.transcript.cursor_up() is not None:
-                self.transcript.focus()
+                self.screen.set_focus(self.transcript)
         elif self.transcript.cursor_down() is None:
-            self.draft.focus()
+            self.screen.set_focus(self.draft)
 
     def on_waiting_list_leave(self, event: Any) -> None:
         """The cursor leaves the queue."""

@@ -10,7 +10,9 @@ from tests.tui.program import Running, running
 pytestmark = pytest.mark.timeout(60)
 
 
-def burst(run: Running, text: str) -> None:
+def burst(run: Running, text: str, *before: str) -> None:
+    for key in before:
+        run.app.post_message(Key(key, None))
     for char in text:
         run.app.post_message(Key("enter", "\r") if char == "\r" else Key(char, char))
 
@@ -37,3 +39,23 @@ async def test_enter_at_the_conversation_sends_no_draft() -> None:
         await run.pilot.pause()
         assert run.app.draft.text == "unfinished"
         assert run.texts("user") == ["first"]
+
+
+async def test_a_message_begun_and_sent_at_the_block_cursor_in_one_burst() -> None:
+    async with running([["one"], ["two"]]) as run:
+        await run.ask("first")
+        await run.pilot.press("alt+up")
+        await run.until(lambda: run.app.transcript.current is not None)
+        burst(run, "hello\r")
+        await run.until(lambda: run.texts("answer") == ["one", "two"])
+        assert run.texts("user")[-1] == "hello"
+        assert run.app.draft.text == ""
+
+
+async def test_the_key_that_moves_the_block_cursor_comes_in_the_same_burst() -> None:
+    async with running([["one"], ["two"]]) as run:
+        await run.ask("first")
+        burst(run, "hello\r", "alt+up")
+        await run.until(lambda: run.texts("answer") == ["one", "two"])
+        assert run.texts("user")[-1] == "hello"
+        assert run.app.draft.text == ""
