@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.commands.face import Choice, Command, Completion, Face, words
 from app.commands.shared import choose, clean, cut, date, write_file
+from app.exits import Failure
 from app.find_chat import find
 
 if TYPE_CHECKING:
     from app.sessions.library import ExportFormat
+    from app.sessions.snapshot import SessionSummary
 
 LISTED = 200
 SHOWN_ID_CHARS = 8
@@ -39,9 +42,9 @@ async def _chats(face: Face, rest: str) -> None:
 
 async def _resume(face: Face, rest: str) -> None:
     if rest:
-        await face.open_session((await find(face.manager, rest)).id)
+        await face.open_session(await _named(face, rest))
         return
-    listed = await face.manager.list(LISTED)
+    listed = await _listed(face)
     if not listed:
         face.say("There is no chat yet. Your first message begins one.")
         return
@@ -55,6 +58,19 @@ async def _resume(face: Face, rest: str) -> None:
     ]
     if (chosen := await choose(face, "Which chat?", choices)) is not None:
         await face.open_session(chosen)
+
+
+async def _named(face: Face, name: str) -> str:
+    """The id of the chat a person means: from a private chat one comes back to those that are kept."""
+    if face.is_private:
+        with contextlib.suppress(Failure):
+            return (await find(face.manager, name)).id
+    return (await find(face.kept, name)).id
+
+
+async def _listed(face: Face) -> Sequence[SessionSummary]:
+    own = await face.manager.list(LISTED)
+    return [*own, *await face.kept.list(LISTED)] if face.is_private else own
 
 
 async def _fork(face: Face, rest: str) -> None:
@@ -172,7 +188,7 @@ async def _complete_chats(face: Face, rest: str) -> Sequence[Completion]:
     wanted = rest.lower()
     return [
         Completion(one.id.removeprefix("sess_"), cut(one.title or "(no title)", 60))
-        for one in await face.manager.list(LISTED)
+        for one in await _listed(face)
         if one.id.removeprefix("sess_").startswith(wanted) or (wanted and wanted in (one.title or "").lower())
     ]
 

@@ -46,7 +46,15 @@ class Face(Protocol):
     @property
     def kind(self) -> FaceKind: ...
     @property
-    def manager(self) -> SessionManager: ...
+    def manager(self) -> SessionManager:
+        """The one that holds the open chat: private chats have one of their own."""
+        ...
+
+    @property
+    def kept(self) -> SessionManager:
+        """The one of chats that are kept."""
+        ...
+
     @property
     def settings(self) -> Settings:
         """The settings this run began with: flags over variables over files."""

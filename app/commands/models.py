@@ -13,6 +13,7 @@ from app.commands.shared import change_generation, choose, clean, settings, show
 from app.config import KINDS, full_name, parse
 from app.exits import ExitCode, Failure
 from app.kinds import CHOICES, SettingError
+from app.setting_words import words_of
 from backend.types import BackendError
 
 _SESSION = ("overflow", "max_rounds", "workspace")
@@ -162,7 +163,15 @@ async def _set(face: Face, rest: str) -> None:
     match table:
         case "generation":
             await change_generation(face, **{leaf: value})
-            face.say(f"{leaf} = {clean(_written(value))}, from the next message on.")
+            card, said = face.manager.desk.card, f"{leaf} = {clean(_written(value))}"
+            asks_calls = leaf == "tool_choice" and value not in (None, "auto", "none")
+            if asks_calls and card is not None and not card.supports_tools:
+                face.say(
+                    f"This model cannot call tools; /set load.tool_call_format generic lets it, and {said} "
+                    "holds then."
+                )
+                return
+            face.say(f"{said}, from the next message on.")
         case "load":
             # That of the settings may be another one than was chosen since.
             await face.load_model(face.manager.desk.source or face.settings.get("model"), {leaf: value})
@@ -228,8 +237,11 @@ async def _params(face: Face, rest: str) -> None:
 async def _complete_settings(face: Face, rest: str) -> Sequence[Completion]:
     name, space, value = rest.partition(" ")
     if not space:
-        leaves = [key.rpartition(".")[2] for key in KINDS if "." in key]
-        return [Completion(leaf) for leaf in sorted({*leaves, *_SESSION}) if leaf.startswith(name)]
+        keys = [key for key in KINDS if "." in key]
+        does = {key if "." in name else key.rpartition(".")[2]: words_of(key)[0] for key in reversed(keys)}
+        if "." not in name:
+            does |= {leaf: words_of(leaf)[0] for leaf in _SESSION if leaf not in does}
+        return [Completion(shown, does[shown]) for shown in sorted(does) if shown.startswith(name)]
     try:
         kind = KINDS[full_name(name)]
     except SettingError:

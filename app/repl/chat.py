@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("fireside")
 
 DRAFT_S = 0.5
+MOST_PRIVATE = 10_000
+FORGET_S = 5.0
+"""How long leaving waits for the engine to forget private chats."""
+CLOSED = "the private chat is closed; nothing of it is left"
 REPLAYED = 60
 """Items that are shown of a chat that is opened."""
 
@@ -67,6 +71,12 @@ class ReplChat:
         found = self._private if self.is_private else self._manager
         assert found is not None, "the chats are not open yet"
         return found
+
+    @property
+    def kept(self) -> SessionManager:
+        """The one of chats that are kept."""
+        assert self._manager is not None, "the chats are not open yet"
+        return self._manager
 
     @property
     def is_open(self) -> bool:
@@ -114,6 +124,10 @@ class ReplChat:
             await self._save_draft()
         await self._stop_following()
         if self._private is not None:
+            # The terminal may be gone, or the engine may not answer: it ends below.
+            with contextlib.suppress(OSError):
+                async with asyncio.timeout(FORGET_S):
+                    await self._close_private(await self._private_ids())
             await self._private.stop()
             await self._private.store.close()
         if self._manager is not None:
@@ -137,12 +151,12 @@ class ReplChat:
         """The open chat's id; makes the chat where there is none yet."""
         if self._session_id is None:
             made = await self.manager.create()
-            await self._configure(made.id, is_new=True)
+            await self._configure(self.manager, made.id, is_new=True)
             await self._follow(made.id)
         assert self._session_id is not None
         return self._session_id
 
-    async def _configure(self, session_id: str, *, is_new: bool) -> None:
+    async def _configure(self, manager: SessionManager, session_id: str, *, is_new: bool) -> None:
         """Give a chat what the command line said; an old one keeps the rest of its own."""
         settings, values = self.start.settings, dict[str, Any]()
         named = {
@@ -151,7 +165,7 @@ class ReplChat:
             if key.startswith("generation.") and (is_new or item.origin.startswith("-"))
         }
         if named:
-            held: dict[str, Any] = (await self.manager.settings(session_id))["config"]["value"]
+            held: dict[str, Any] = (await manager.settings(session_id))["config"]["value"]
             values["config"] = {**held, **named}
         if system := (settings.system if is_new else _flag(settings, "system")):
             values["system"] = system
@@ -162,17 +176,22 @@ class ReplChat:
         if self.console.piped:
             values["overflow"] = "error"
         # A chat that is open elsewhere is refused here, not when something was written for it.
-        await self.manager.configure(session_id, **values)
+        await manager.configure(session_id, **values)
 
     async def open_session(self, session_id: str) -> None:
         """Leave this chat for another and show it."""
         if session_id == self._session_id:
             self.page.news("You are in this chat already.")
             return
-        snapshot = await self.manager.get(session_id)
+        manager, private = await self._holder(session_id)
+        snapshot = await manager.get(session_id)
+        await self._configure(manager, session_id, is_new=False)
         await self._leave()
-        await self._configure(session_id, is_new=False)
-        self._attach_to(session_id, private=self.is_private)
+        if self.is_private and not private:
+            await self._stop_following()
+            await self._close_private(await self._private_ids())
+        self._attach_to(session_id, private=private)
+        self.is_private = private
         self._replay(snapshot)
         await self._follow(session_id, snapshot)
 
@@ -183,6 +202,10 @@ class ReplChat:
             self._private = await in_thread(make_private_manager, self.start, self._manager)
         await self._leave()
         await self._stop_following()
+        if self.is_private:
+            # Another private chat may be a copy of this one: that is still found from a private one.
+            own = [] if self._session_id is None else [self._session_id]
+            await self._close_private(own if private else await self._private_ids())
         self._attach_to(None, private=private)
         self._session_id = None
         self.is_private = private
@@ -196,6 +219,34 @@ class ReplChat:
             self._drafting.cancel()
             await self._save_draft()
         await self._drop_empty()
+
+    async def _holder(self, session_id: str) -> tuple[SessionManager, bool]:
+        """The manager of a chat, and whether it is the one of private chats."""
+        if self._private is not None:
+            with contextlib.suppress(FiresideError):
+                await self._private.get(session_id, include_items=False)
+                return self._private, True
+        return self.kept, False
+
+    async def _private_ids(self) -> list[str]:
+        return [] if self._private is None else [one.id for one in await self._private.list(MOST_PRIVATE)]
+
+    async def _close_private(self, ids: Sequence[str]) -> None:
+        """Private chats are left, and nothing leads back: the engine forgets them, and nothing is kept."""
+        assert self._private is not None
+        forgotten = bool(ids)
+        for session_id in ids:
+            try:
+                await self._private.delete(session_id)
+            except FiresideError as err:  # it is gone also where the engine fails to forget it
+                self.page.news(f"{err.message} {err.remedy}".strip(), error=True)
+                forgotten = False
+            self._put_by.pop((True, session_id), None)
+            if session_id == self._session_id:
+                self._session_id = None
+                self.attached = []
+        if forgotten:
+            self.page.note(CLOSED)
 
     def _attach_to(self, session_id: str | None, *, private: bool) -> None:
         """What is attached stays with its chat: a file is known there only, and may be private."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from app.commands.face import Choice, Command, Rows, Screen
 from app.config import Settings
 from app.exits import explain
+from app.figures import short_count
 from app.kinds import SettingError
 from app.repl.chat import ReplChat
 from app.repl.console import Console
@@ -89,6 +90,10 @@ class ReplFace:
         return self.chat.manager
 
     @property
+    def kept(self) -> SessionManager:
+        return self.chat.kept
+
+    @property
     def narrator(self) -> Narrator:
         """What tells the open chat."""
         return self.chat.narrator
@@ -118,10 +123,13 @@ class ReplFace:
         await self.chat.open_session(session_id)
 
     async def delete_session(self, session_id: str) -> None:
-        private = self.is_private
+        if self.is_private:
+            # Leaving it deletes it, and tells so.
+            await self.new_session(private=True)
+            return
         await self.manager.delete(session_id)
-        await self.new_session(private=private)
-        self.say("The private chat is gone." if private else "The chat is deleted; /undelete takes it back.")
+        await self.new_session()
+        self.say("The chat is deleted; /undelete takes it back.")
 
     async def new_session(self, *, private: bool = False) -> None:
         await self.chat.new_session(private=private)
@@ -308,11 +316,7 @@ class ReplFace:
 def _facts(card: ChatCard, approve: str, private: bool) -> list[str]:
     devices = ", ".join(sanitize(device) for device in card.devices if device.lower() != "cpu")
     facts = ["private"] if private else []
-    facts += [f"gpu {devices}" if devices else "cpu only", f"context {_thousands(card.max_seq)}"]
+    facts += [f"gpu {devices}" if devices else "cpu only", f"context {short_count(card.max_seq)}"]
     if card.supports_tools:
         facts.append(f"tools {approve}")
     return [*facts, "/help", "ctrl+d leaves"]
-
-
-def _thousands(count: int) -> str:
-    return f"{count / 1024:.0f}k" if count >= 1024 else str(count)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from app import clock
+from app.figures import short_count
 from app.repl.page import Page
 from app.repl.words import compacted, shown_text, target_of, tool_row
 from app.sessions.events import (
@@ -84,6 +86,8 @@ class Narrator:
     queued: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """The messages that wait."""
     _carded: str = ""
+    _held: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+    """What is told once no card is open: between a card and its answer nothing else stands."""
     _is_torn: bool = False
     """Whether the beginning of the answer that is written was missed: it is told once it is whole."""
     _was_queued: set[str] = field(default_factory=set[str])
@@ -191,6 +195,7 @@ class Narrator:
     def _end(self, response: Response) -> None:
         self._end_thought()
         self.page.end_answer()
+        self._tell_held()
         self.page.state("")
         self._calls.clear()
         self.busy = False
@@ -216,7 +221,7 @@ class Narrator:
             parts.append(f"{new / spent:.0f} tok/s")
         if self._context and self._context[1]:
             used, window = self._context
-            parts.append(f"ctx {_short(used)}/{_short(window)}")
+            parts.append(f"ctx {short_count(used)}/{short_count(window)}")
         return "   ".join(parts)
 
     def _tell_failure(self, error: Mapping[str, Any]) -> None:
@@ -277,7 +282,8 @@ class Narrator:
             case FunctionCallOutput():
                 self.page.state("")
                 call, since = self._calls.get(item.call_id, (None, None))
-                self.page.tool(tool_row(call, item, None if since is None else clock.seconds() - since))
+                row = tool_row(call, item, None if since is None else clock.seconds() - since)
+                self._after_card(partial(self.page.tool, row))
                 self.denied += bool(item.denied)
             case TerminalCommand() | Message():
                 pass
@@ -338,6 +344,7 @@ class Narrator:
         self.settled, self._named = not self.busy, False
         self._streamed.clear()
         self._calls.clear()
+        self._held.clear()
         self.replay(items[users[-1] :] if users else ())
         self.queued = [dict(wire) for wire in snapshot.pending_inputs]
         self.questions, self._carded = [], ""
@@ -366,6 +373,8 @@ class Narrator:
     def drop(self, question_id: str) -> None:
         """A question is answered, or nobody waits for its answer."""
         self.questions = [one for one in self.questions if one.id != question_id]
+        if all(one.id != self._carded for one in self.questions):
+            self._tell_held()
         self._show_question()
 
     def _show_question(self) -> None:
@@ -373,6 +382,17 @@ class Narrator:
         if self.questions and self.questions[0].id != self._carded:
             self._carded = self.questions[0].id
             self.page.card(self.questions[0], self.aside())
+
+    def _after_card(self, tell: Callable[[], None]) -> None:
+        if self.questions:
+            self._held.append(tell)
+        else:
+            tell()
+
+    def _tell_held(self) -> None:
+        held, self._held = self._held, []
+        for tell in held:
+            tell()
 
     def _consumed(self, event: SessionInputConsumedEvent) -> None:
         if event.type_ != "message" or event.data.get("is_meta"):
@@ -397,6 +417,7 @@ class Narrator:
         if self.busy:
             self._end_thought()
             self.page.end_answer()
+        self._tell_held()
         self.busy = False
         self.page.state("")
         if event.status == "failed" and self.failed is None:
@@ -425,7 +446,7 @@ class Narrator:
                 self._answered = None
                 self.is_anew = active is not None and active == self.question_id
             case _:
-                self._note(event)
+                self._after_card(partial(self._note, event))
 
     def _note(self, event: SessionEvent) -> None:
         page = self.page
@@ -442,7 +463,3 @@ class Narrator:
                 page.note(message, warning=True)
             case _:
                 pass
-
-
-def _short(tokens: int) -> str:
-    return str(tokens) if tokens < 1000 else f"{tokens / 1000:.1f}k".replace(".0k", "k")

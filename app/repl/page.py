@@ -195,8 +195,10 @@ class StyledPage:
 
     def card(self, question: Question, note: str) -> None:
         glyphs = self.ink.glyphs
+        # The full screen's card takes keys at once; here a line is written.
+        ends: list[Span] = [("key, then enter", "$muted")] if question.kind == "call" else []
         rows = [
-            title_row(question, [], self.measure, glyphs, False),
+            title_row(question, ends, self.measure, glyphs, False),
             *body_rows(question, self.measure - 2, glyphs, None),
         ]
         if note:

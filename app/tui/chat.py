@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.figures import short_count
 from app.sessions.errors import FiresideError
 from app.sessions.items import FunctionCallOutput, Item
 from app.tui.following import Following
@@ -15,7 +16,6 @@ from app.tui.model_state import UNKNOWN
 from app.tui.story import Story, target_of
 from app.tui.transcript.entry import Entry
 from app.tui.widgets.question import Question
-from app.tui.widgets.status import short_count
 
 OLDER_ITEMS, MANY_ITEMS = 200, 2000
 """Items of a page that is loaded, and of one on the way to an item."""

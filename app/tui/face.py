@@ -30,6 +30,10 @@ class TuiFace:
         return self._app.chat.manager
 
     @property
+    def kept(self) -> SessionManager:
+        return self._app.manager
+
+    @property
     def settings(self) -> Settings:
         return self._app.settings
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from backend.chat_engine import LoadSpec, Progress
+from backend.scripted import CARD, ScriptedEngine
 from backend.types import ChatCard
 from tests.tui.program import running
 
@@ -48,3 +51,11 @@ async def test_a_setting_of_the_load_is_for_the_model_that_was_chosen_since() ->
         await run.until(lambda: specs)
         assert specs[0].source == "Qwen3-4B-Q4_K_M.gguf"
         assert specs[0].options["max_seq"] == 2048
+
+
+async def test_a_call_cannot_be_required_of_a_model_that_cannot_call() -> None:
+    engine = ScriptedEngine([], card=replace(CARD, supports_tools=False))
+    async with running(engine=engine) as run:
+        await run.send("/set tool_choice required")
+        await run.until(lambda: "/set load.tool_call_format generic lets it" in run.seam)
+        assert "cannot call tools" in run.seam

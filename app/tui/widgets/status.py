@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from textual.content import Content
 from textual.widgets import Static
 
+from app.figures import short_count
 from app.glyphs import Glyphs
 from app.tui.grid import Grid, grid_of
 from app.tui.widgets.text_rows import Span, cut
@@ -64,14 +65,6 @@ def status_row(facts: Facts, width: int, glyphs: Glyphs) -> list[Span]:
         room = width - used - sum(cell_len(text) for text, _ in ends)
         spans = [*spans, (" " * max(GAP if spans else 0, room), ""), *ends]
     return spans
-
-
-def short_count(number: int) -> str:
-    """Tokens as the bar writes them: 900, 1.2k, 32k."""
-    if number < 1000:
-        return str(number)
-    thousands = number / 1024 if number % 1024 == 0 else number / 1000
-    return f"{thousands:.1f}".removesuffix(".0") + "k"
 
 
 def speed(tokens_per_second: float) -> str:

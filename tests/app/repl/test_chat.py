@@ -33,7 +33,8 @@ async def test_answers_are_laid_out_as_markdown() -> None:
 async def test_the_figures_of_a_reply_stand_below_it() -> None:
     told = await chat("hi", scripts=[["Hello."]])
     assert "Hello.\n\n  0." in told.seen
-    assert "ctx 2/8.2k" in told.seen
+    assert "ctx 2/8k" in told.seen
+    assert "context 8k" in told.seen
 
 
 @pytest.mark.parametrize("line", ["/quit", "/exit", "/bye", "/q"])

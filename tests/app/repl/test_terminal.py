@@ -48,7 +48,7 @@ def test_a_chat_by_keys(tmp_path: Path) -> None:
         terminal.wait("scripted   cpu only   context 8k")
         terminal.say("hi")
         terminal.wait("Hello there.")
-        terminal.wait("ctx 2/8.2k")
+        terminal.wait("ctx 2/8k")
         terminal.say("/usage")
         terminal.wait("last reply")
         terminal.type("\x04")

@@ -5,8 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from app.figures import short_count
 from app.glyphs import ASCII, UNICODE
-from app.tui.widgets.status import Facts, duration, short_count, status_row
+from app.tui.widgets.status import Facts, duration, status_row
 
 FULL = Facts(
     model="SmolLM2 360M",

@@ -1,10 +1,48 @@
-"""What each setting does, in a few words, and what holds where nobody sets it."""
+"""What each setting does, in a few words, and what holds where nobody sets it. Text alone."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from app.tui.screens.params import PARAMS
+PARAMS: Mapping[str, Mapping[str, str]] = {
+    "sampling": {
+        "temperature": "higher is freer, 0 takes the likeliest token each time",
+        "top_k": "of how many of the likeliest tokens one is drawn; 0 of all",
+        "top_p": "of the likeliest tokens that share this much probability",
+        "min_p": "no token below this share of the likeliest one's probability",
+        "typical_p": "tokens whose surprise is typical, up to this much probability",
+        "top_n_sigma": "no token this many deviations below the likeliest; below 0 is off",
+        "xtc_probability": "how often all but the last of the likely tokens are left out",
+        "xtc_threshold": "what counts as likely for xtc_probability",
+        "dynatemp_range": "how far temperature goes up and down with certainty",
+        "mirostat": "1 or 2 hold the surprise steady in place of top_k and top_p",
+        "mirostat_tau": "the surprise that mirostat aims at",
+        "mirostat_eta": "how fast mirostat learns",
+        "seed": "the same seed draws the same reply; none draws anew",
+    },
+    "repetition": {
+        "repeat_penalty": "above 1, tokens that stand close before are less likely",
+        "repeat_last_n": "how far back repeat_penalty looks; -1 the whole context",
+        "frequency_penalty": "less likely the more often a token was written",
+        "presence_penalty": "less likely once a token was written at all",
+        "dry_multiplier": "how much repeated sequences are held back; 0 is off",
+        "dry_base": "how fast that grows with the length of the sequence",
+        "dry_allowed_length": "sequences up to this length may repeat",
+    },
+    "length": {
+        "max_new_tokens": "the longest reply, in tokens",
+        "stop": "texts at which a reply ends",
+    },
+    "thinking": {
+        "enable_thinking": "true or false; none leaves it to the model",
+        "reasoning_effort": "none, minimal, low, medium, high, xhigh or max",
+        "reasoning_budget": "the longest thought, in tokens",
+    },
+    "tokens": {
+        "logprobs": "record each token with this many alternatives, for the token view",
+    },
+}
+"""How the next reply is sampled, by group."""
 
 WORDS: Mapping[str, tuple[str, str]] = {
     "model": ("the model that is loaded first", "one that is here"),
@@ -50,6 +88,8 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "generation.num_assistant_tokens": ("tokens the small model drafts at a time", "auto"),
     "generation.ignore_eos": ("go on where the model would end", "false"),
     "generation.lora": ("adapters that count for replies", "none"),
+    "max_rounds": ("how often one reply may call tools and go on", "50"),
+    "workspace": ("the folder that tools work in", "the one Fireside began in"),
     "generation.overflow": ("what is done when a chat outgrows the context", "ask"),
 }
 """By full name: what it does, and what holds without it."""
