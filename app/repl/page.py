@@ -23,6 +23,7 @@ from app.tui.widgets.text_rows import RowSpans, wrapped
 MEASURE = 92
 TEXT_COLUMN = 2
 MOST_RESULT_ROWS = 4
+HOW_TO_ANSWER = "key, then enter"
 Kind = Literal["blank", "user", "head", "aside", "answer", "stats", "note", "news", "table", "card"]
 
 
@@ -196,7 +197,7 @@ class StyledPage:
     def card(self, question: Question, note: str) -> None:
         glyphs = self.ink.glyphs
         # The full screen's card takes keys at once; here a line is written.
-        ends: list[Span] = [("key, then enter", "$muted")] if question.kind == "call" else []
+        ends: list[Span] = [(HOW_TO_ANSWER, "$muted")] if question.kind == "call" else []
         rows = [
             title_row(question, ends, self.measure, glyphs, False),
             *body_rows(question, self.measure - 2, glyphs, None),

@@ -7,7 +7,7 @@ from typing import IO
 
 from app.commands.face import Rows
 from app.glyphs import ASCII
-from app.repl.page import MOST_RESULT_ROWS, ToolRow
+from app.repl.page import HOW_TO_ANSWER, MOST_RESULT_ROWS, ToolRow
 from app.terminal import notify, sanitize
 from app.tui.widgets.question import Question, body_rows, call_rows
 
@@ -59,7 +59,8 @@ class PlainPage:
     def card(self, question: Question, note: str) -> None:
         word = "approve?" if question.kind == "call" else "answer?"
         subject = question.tool if question.kind == "call" else question.message
-        self._line(f"{word} {subject}")
+        how = f" ({HOW_TO_ANSWER})" if question.kind == "call" and not self._piped else ""
+        self._line(f"{word} {subject}{how}")
         for row in body_rows(question, 10_000, ASCII, None):
             self._line(f"  {''.join(text for text, _ in row)}")
         if note:
