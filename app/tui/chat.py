@@ -38,7 +38,6 @@ class Chat(Following):
         self.draft = self.kept_draft = snapshot.draft
         self.facts.title = snapshot.title or ""
         self.facts.status = snapshot.status
-        self.facts.context_tokens = snapshot.last_total_tokens
         self.facts.context_window = snapshot.context_window
         self.facts.model = snapshot.model_override
         self.has_older = snapshot.has_more_items
@@ -202,6 +201,8 @@ class Chat(Following):
     def model_loaded(self, name: str, window: int | None, *, changed: bool) -> None:
         """Another model answers from now on."""
         if self.facts.model is None:
+            if changed:
+                self.facts.context_tokens = None  # each model counts in its own way
             self.story.name = name
             self.facts.context_window = window or self.facts.context_window
         if self._reply is not None and not self._reply.ended and self._reply.name is not None:

@@ -25,6 +25,7 @@ class Facts:
     first_s: float | None = None
     reused: int | None = None
     context_tokens: int | None = None
+    """What the path that is shown fills of the window; None where that is not known."""
     context_window: int | None = None
     approve: str = "ask"
     model: str | None = None

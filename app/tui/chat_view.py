@@ -212,6 +212,7 @@ class ChatView:
                 fresh.entries.append(entry)
                 self.page.add(entry)
         self.story = fresh
+        self.facts.context_tokens = None
         self._reply = None
         self._error = None
         self._spawn(self._count_variants())

@@ -190,16 +190,24 @@ class Following(ChatView):
                 )
             case events.SessionModelEvent(model=model):
                 facts.model = model
+                self._recount()
             case events.ResponseQueuedEvent():
                 facts.waits = True
             case events.CompactionInProgressEvent():
                 facts.summarising = True
             case events.CompactionCompletedEvent():
                 facts.summarising = False
+                self._recount()
             case _:
                 return False
         self._changed("facts")
         return True
+
+    def _recount(self) -> None:
+        """Something else goes to the model now: what is known of its size holds no longer."""
+        if not self.facts.running:
+            self.facts.context_tokens = None
+            self._changed("recount")
 
     def _begin(self, response_id: str | None) -> Reply:
         if self._reply is None or self._reply.ended:

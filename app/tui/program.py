@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from app.sessions.manager import SessionManager
     from app.tui.chat import Chat
 
+COUNTING = "context"
 TICK_S = 0.5
+COUNT_AFTER_S = 0.1
+"""How long nothing may begin before the context is counted: what is edited is answered at once."""
 
 
 class Program(OpenChats):
@@ -204,6 +207,7 @@ class Program(OpenChats):
                 self.model.name, self.model.window, changed=bool(before) and before != self.model.name
             )
         self.refresh_facts()
+        self.count_context()
         return True
 
     def begin_download(self) -> None:
@@ -258,6 +262,41 @@ class Program(OpenChats):
     def tick_side(self) -> None:
         """The numbers of running chats went on."""
 
+    def chat_shown(self) -> None:
+        """Another chat is on the screen."""
+        super().chat_shown()
+        self.count_context()
+
+    def chat_told(self, chat: Chat, what: str) -> None:
+        """What a chat holds may be another, which the next turn tells by itself."""
+        super().chat_told(chat, what)
+        if chat is not self._chat:
+            return
+        if chat.facts.running:
+            for worker in self.workers:
+                if worker.group == COUNTING:
+                    worker.cancel()
+        elif what in ("branched", "ended", "recount"):
+            self.count_context()
+
+    @work(exclusive=True, exit_on_error=False, group=COUNTING)
+    async def count_context(self) -> None:
+        """Ask what the chat on the screen fills of its window, where that is not known; only a model that
+        is loaded is asked."""
+        from app.sessions.errors import FiresideError
+
+        await asyncio.sleep(COUNT_AFTER_S)
+        chat, facts = self._chat, self._chat.facts
+        if chat.id is None or chat.empty or facts.running or facts.context_tokens is not None:
+            return
+        # A turn that failed may fail again where it is counted.
+        if chat.error is not None or self.model.load is not None or chat.manager.desk.card_of(facts.model) is None:
+            return
+        with contextlib.suppress(FiresideError):
+            found = await chat.manager.context(chat.id)
+            facts.context_tokens, facts.context_window = int(found["total"]), int(found["window"])
+            self.refresh_facts()
+
     def placed(self, grid: Grid) -> None:
         """Another width: the bar is drawn anew."""
         self.refresh_facts()
@@ -270,6 +309,7 @@ class Program(OpenChats):
         asking = sum(chat.facts.asking for chat in {*self.chats.values(), self._chat})
         state, role = self._state()
         window = facts.context_window or model.window
+        tokens = 0 if self._chat.empty else facts.context_tokens
         self.show_facts(
             Facts(
                 asking=asking,
@@ -281,7 +321,7 @@ class Program(OpenChats):
                 model=one_line(short_name(facts.model) if facts.model else model.name),
                 gpu_layers=model.gpu_layers,
                 layers=model.layers,
-                context_tokens=facts.context_tokens,
+                context_tokens=tokens,
                 context_window=window,
                 reused=facts.reused,
                 first_ms=None if facts.first_s is None else facts.first_s * 1000,

@@ -16,6 +16,8 @@ from app.tui.widgets.text_rows import Span, cut
 
 GAP = 3
 METER_CELLS = 8
+UNKNOWN = "-"
+"""In the place of a number, so that nothing moves when it is there."""
 TIGHT_MODEL_CELLS = 16
 WARN_AT = 0.8
 ALARM_AT = 0.95
@@ -129,10 +131,11 @@ def _gpu(on_gpu: int, layers: int) -> _Segment:
 
 def _context(facts: Facts, window: int, glyphs: Glyphs) -> list[_Segment]:
     tokens = facts.context_tokens or 0
+    known = UNKNOWN if facts.context_tokens is None else short_count(tokens)
     share = tokens / window
     role = "$error" if share >= ALARM_AT else "$warning" if share >= WARN_AT else "$muted"
-    about = "" if facts.exact else "~"
-    numbers = f"{about}{short_count(tokens)}/{short_count(window)}"
+    about = "" if facts.exact or facts.context_tokens is None else "~"
+    numbers = f"{about}{known}/{short_count(window)}"
     done = min(METER_CELLS, round(share * METER_CELLS)) if tokens else 0
     if tokens:
         done = max(1, done)

@@ -115,3 +115,9 @@ def test_numbers_read_well() -> None:
         "32k",
     ]
     assert [duration(s) for s in (0.012, 3.21, 41.2, 125)] == ["12 ms", "3.2 s", "41 s", "2 m 05 s"]
+
+
+def test_a_context_that_is_not_counted_yet_has_no_number_and_takes_its_place() -> None:
+    unknown = text(FULL._replace(context_tokens=None, exact=False), 140)
+    assert "ctx -/8k  \u254c\u254c\u254c\u254c\u254c\u254c\u254c\u254c   " in unknown
+    assert "ctx 0/8k" in text(FULL._replace(context_tokens=0), 140)
