@@ -290,7 +290,9 @@ class Program(OpenChats):
         if chat.id is None or chat.empty or facts.running or facts.context_tokens is not None:
             return
         # A turn that failed may fail again where it is counted.
-        if chat.error is not None or self.model.load is not None or chat.manager.desk.card_of(facts.model) is None:
+        if chat.error is not None or self.model.load is not None:
+            return
+        if chat.manager.desk.card_of(facts.model) is None:
             return
         with contextlib.suppress(FiresideError):
             found = await chat.manager.context(chat.id)
