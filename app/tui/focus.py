@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from app.tui.widgets.approval import ApprovalCard
 
 ERROR_ARMS_AFTER_S = 0.5
+AT_BLOCKS = ("up", "down", "enter")
+"""Keys without a letter that mean something at a block or an error."""
 CHAT_KEYS: tuple[Hint, ...] = (("r", "rename"), ("p", "pin"), ("a", "put away"), ("d", "delete"))
 
 
@@ -117,6 +119,12 @@ class Focus(Rooms):
             if self._begins_at_card(event):
                 return
             if self.furnished and self.screen_stack and self.focused is self.transcript:
+                # Not when they come back from there: the keys behind one that begins a message would
+                # be written before those that are still on their way.
+                is_plain = "+" not in event.key and (event.is_printable or event.key in AT_BLOCKS)
+                if is_plain and self._early is None and self._taken(event):
+                    self._key_at = time.monotonic()
+                    return
                 self._to_conversation.add(event)
         await super().on_event(event)
 
@@ -139,32 +147,35 @@ class Focus(Rooms):
         """Keys at the conversation: at a block, at an error, or the beginning of a message."""
         if len(self.screen_stack) > 1:
             return
-        if self.news_key(event):
+        if self._taken(event):
             event.stop()
-            return
-        self.seam.dismiss()
-        if self.focused is not self.transcript:
+        elif self.focused is not self.transcript:
             self._pass_on(event)
-            return
+
+    def _taken(self, event: events.Key) -> bool:
+        if self.news_key(event):
+            return True
+        self.seam.dismiss()
+        return self.focused is self.transcript and self._conversation_key(event)
+
+    def _conversation_key(self, event: events.Key) -> bool:
         block, error = self.transcript.current, self.chat.error
         if self.find_key(event) or (self.draft.vi is not None and self.vi_key(event)):
-            event.stop()
-            return
+            return True
         if block is not None:
             if self.block_key(event, block):
-                event.stop()
-                return
+                return True
         elif error is not None and error.choices and self._error_key(event, error):
-            event.stop()
-            return
+            return True
         if not self.draft.text and self.draft.frees(event.key):
-            return  # `?`, `[` and `]` mean here what they mean in an empty draft
-        if event.is_printable and event.character:
-            event.stop()
-            self.transcript.cursor_clear()  # esc means the reply again
-            # At once, so that the next key goes there; those on their way already are passed on.
-            self.screen.set_focus(self.draft)
-            self.draft.insert_text(event.character)
+            return False  # `?`, `[` and `]` mean here what they mean in an empty draft
+        if not event.is_printable or not event.character:
+            return False
+        self.transcript.cursor_clear()  # esc means the reply again
+        # At once, so that the next key goes there; those on their way already are passed on.
+        self.screen.set_focus(self.draft)
+        self.draft.insert_text(event.character)
+        return True
 
     def _pass_on(self, event: events.Key) -> None:
         """A key that was on its way to the conversation when a message was begun there, in one burst."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from textual.events import Key
 
@@ -59,3 +61,18 @@ async def test_the_key_that_moves_the_block_cursor_comes_in_the_same_burst() -> 
         await run.until(lambda: run.texts("answer") == ["one", "two"])
         assert run.texts("user")[-1] == "hello"
         assert run.app.draft.text == ""
+
+
+@pytest.mark.parametrize("ups", [0, 1, 2])
+async def test_keys_that_come_one_after_the_other_keep_their_order(ups: int) -> None:
+    async with running([["one"], ["two"]]) as run:
+        await run.ask("first")
+        for _ in range(ups):
+            await run.pilot.press("alt+up")
+        run.app.screen.set_focus(run.app.transcript)
+        for char in "hello\r":
+            burst(run, char)
+            for _ in range(ups):
+                await asyncio.sleep(0)
+        await run.until(lambda: run.texts("answer") == ["one", "two"])
+        assert run.texts("user")[-1] == "hello"
