@@ -237,7 +237,11 @@ class GenerativeModel(ModelFacts):
     def _stream(self, request: Request, items: Callable[[Inbox], Iterator[T]]) -> Stream[T]:
         inbox = Inbox(request.n, on_outcome=self._remember)
         pipeline = self._running()
-        pipeline.start(request, inbox.put)
+        try:
+            pipeline.start(request, inbox.put)
+        except KeyboardInterrupt:
+            pipeline.cancel(request.id)
+            raise
         return Stream(items(inbox), on_close=lambda _: pipeline.cancel(request.id))
 
     def chat_request(
@@ -374,8 +378,9 @@ class GenerativeModel(ModelFacts):
     def _outcome(self, request: Request) -> ChatOutcome:
         inbox = Inbox(on_outcome=self._remember)
         pipeline = self._running()
-        pipeline.start(request, inbox.put)
         try:
+            # An interrupt may come while it starts: the request runs by then.
+            pipeline.start(request, inbox.put)
             *_, last = inbox
         except BaseException:
             pipeline.cancel(request.id)

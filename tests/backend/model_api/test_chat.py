@@ -146,6 +146,25 @@ def test_ctrl_c_cancels_what_the_caller_waits_for(long: GenerativeModel, method:
         assert chat.send("hello", **GREEDY) == chat.messages[-1]["content"]
 
 
+@pytest.mark.parametrize("stream", [False, True, "events"])
+def test_ctrl_c_while_a_request_starts_leaves_nothing_running(
+    long: GenerativeModel, monkeypatch: pytest.MonkeyPatch, stream: Any
+) -> None:
+    pipeline = long.shared_pipeline()
+    start = pipeline.start
+
+    def interrupted(*args: Any, **kwargs: Any) -> Any:
+        start(*args, **kwargs)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pipeline, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        long.chat(user("hello"), stream=stream, temperature=0, max_new_tokens=LONG, ignore_eos=True)
+    until(lambda: long.report is not None and not pipeline.engine.counters().running)
+    assert long.report is not None
+    assert long.report.finish == "cancelled"
+
+
 def test_cancelling_in_the_middle_of_a_prompt_leaves_the_rest_of_it_unread(long: GenerativeModel) -> None:
     model = long
     stream = model.chat(user("hello you " * 3000), stream="events", max_new_tokens=4)
