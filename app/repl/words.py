@@ -39,7 +39,7 @@ def tool_row(call: FunctionCall | None, output: FunctionCallOutput, seconds: flo
     if output.is_error:
         return ToolRow(name, target, "failed", f"failed{took}", lines)
     if len(lines) == 1 and len(lines[0]) <= _SHORT_RESULT:
-        return ToolRow(name, target, "done", f"{lines[0] or 'nothing'}{took}")
+        return ToolRow(name, target, "done", f"{lines[0].removesuffix('.') or 'nothing'}{took}")
     count = "1 line" if len(lines) == 1 else f"{len(lines):,} lines"
     return ToolRow(name, target, "done", f"{count}{took}")
 
