@@ -96,8 +96,10 @@ class Terminal:
         self.before = self.state()
         # Not a fork of this process: beside threads its child may wait for ever before it is the program.
         begins, told = os.pipe()
+        os.set_inheritable(told, True)
         starter = [sys.executable, "-I", "-S", "-c", _START, str(told), *command]
-        started = subprocess.Popen(starter, stdin=follower, env=dict(environ), pass_fds=[told])
+        # What a caller made inheritable goes along, as a benchmark's pipe does.
+        started = subprocess.Popen(starter, stdin=follower, env=dict(environ), close_fds=False)
         started.returncode = 0  # it is waited for here
         self.pid = started.pid
         os.close(told)
