@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from backend.types import ChatCard
 
 
-class _Medium(NamedTuple):
+class Medium(NamedTuple):
     """One kind of medium: its word, what a model does with it, and the code of its refusal."""
 
     word: str
@@ -29,11 +29,11 @@ class _Medium(NamedTuple):
     code: str
 
 
-_MEDIA = {
-    "image": _Medium("picture", "see", "sees", "not shown to this model", "no_vision"),
-    "audio": _Medium("recording", "hear", "hears", "not played to this model", "no_audio"),
+MEDIA = {
+    "image": Medium("picture", "see", "sees", "not shown to this model", "no_vision"),
+    "audio": Medium("recording", "hear", "hears", "not played to this model", "no_audio"),
 }
-ALL = frozenset(_MEDIA)
+ALL = frozenset(MEDIA)
 _BLOCK_WORDS = {"input_image": "picture", "input_audio": "recording"}
 _NOT_SAID = (Compaction, SlashCommand, TerminalCommand)
 
@@ -47,7 +47,7 @@ def senses(card: ChatCard) -> frozenset[str]:
 def medium_of(file: SessionFile) -> str | None:
     """`image` or `audio`; None for a file whose text a model gets."""
     main = file.content_type.partition("/")[0]
-    return main if main in _MEDIA else None
+    return main if main in MEDIA else None
 
 
 def file_ids(blocks: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -84,7 +84,7 @@ def new_messages(items: Sequence[Item]) -> list[Message]:
 def require_senses(card: ChatCard, files: Iterable[SessionFile]) -> None:
     """FiresideError (400) where the model of `card` cannot take one of the files."""
     given = [(medium, plain_name(file.name)) for file in files if (medium := medium_of(file)) is not None]
-    for medium, about in _MEDIA.items():
+    for medium, about in MEDIA.items():
         names = [name for kind, name in given if kind == medium]
         if names and medium not in senses(card):
             err = FiresideError(
@@ -103,7 +103,7 @@ def withheld_notice(card: ChatCard, files: Iterable[SessionFile]) -> str:
     """
     kinds = [medium_of(file) for file in files]
     told: list[str] = []
-    for medium, about in _MEDIA.items():
+    for medium, about in MEDIA.items():
         count = 0 if medium in senses(card) else kinds.count(medium)
         if count == 1:
             told.append(f"cannot {about.sense} the {about.word} of an earlier turn")
@@ -114,7 +114,7 @@ def withheld_notice(card: ChatCard, files: Iterable[SessionFile]) -> str:
 
 def withheld_part(file: SessionFile, pixels: tuple[int, int] | None) -> Json:
     """What a model gets for a file that it cannot take; `pixels` are a picture's width and height."""
-    about = _MEDIA[medium_of(file) or "image"]
+    about = MEDIA[medium_of(file) or "image"]
     measure = "x".join(map(str, pixels)) if pixels else size(file.bytes)
     return _text(f"[{about.word} {_inside(file.name)}, {measure}: {about.withheld}]")
 

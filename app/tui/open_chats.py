@@ -16,7 +16,6 @@ from app.tui.bell import rings
 from app.tui.keys import word
 from app.tui.model_state import UNKNOWN, ModelState
 from app.tui.sending import Block, blocks_of, file_block, mentions
-from app.tui.senses import require_senses
 from app.tui.stage import Stage
 from app.tui.start import Start, configure, in_thread
 from app.tui.widgets.history import History
@@ -298,6 +297,8 @@ class OpenChats(Stage):
 
         `blocks` are the draft's, where its pastes may be gone by now.
         """
+        from app.tui.senses import require_senses
+
         await self.ready()
         chat = self._chat
         if blocks is None:

@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from mimetypes import guess_type
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from app.kinds import clip
 from app.sessions.errors import FiresideError
+from app.sessions.media import MEDIA, Medium, senses
 from app.terminal import sanitize
 from app.tui.model_state import short_name
 
@@ -17,20 +18,6 @@ if TYPE_CHECKING:
     from backend.types import ChatCard
 
 Block = dict[str, Any]
-
-
-class _Sense(NamedTuple):
-    """What a model that takes a medium does, and the code of its refusal."""
-
-    verb: str
-    does: str
-    code: str
-
-
-_SENSES = {
-    "image": _Sense("see", "sees", "no_vision"),
-    "audio": _Sense("hear", "hears", "no_audio"),
-}
 
 
 def has_media(attached: Iterable[Mapping[str, Any]], named: Iterable[Path]) -> bool:
@@ -62,31 +49,30 @@ def require_senses(
         )
     if card is None or (chosen and short_name(chosen) != short_name(card.model_id)):
         return
-    takes = {"image": card.supports_vision, "audio": card.supports_audio}
-    for medium in (medium for medium, can in takes.items() if not can):
+    for medium in (medium for medium in MEDIA if medium not in senses(card)):
         held = [str(block.get("filename")) for block in attached if _medium_of(block) == medium]
         if names := held or [path.name for path in named if _medium_named(path) == medium]:
             attached[:] = [block for block in attached if _medium_of(block) != medium]
-            raise _refusal(card, _SENSES[medium], names, held=bool(held))
+            raise _refusal(card, MEDIA[medium], names, held=bool(held))
 
 
-def _refusal(card: ChatCard, sense: _Sense, names: list[str], *, held: bool) -> FiresideError:
+def _refusal(card: ChatCard, about: Medium, names: list[str], *, held: bool) -> FiresideError:
     which = sanitize(clip(" and ".join(names)))
     are = "are" if len(names) > 1 else "is"
     other = f"send it without {which}, which {are} no longer attached" if held else f"take {which} out"
     return FiresideError(
-        f"{short_name(card.model_id)} cannot {sense.verb}, so nothing was sent. "
-        f"Choose a model that {sense.does} (/model), or {other}.",
+        f"{short_name(card.model_id)} cannot {about.sense}, so nothing was sent. "
+        f"Choose a model that {about.senses} (/model), or {other}.",
         400,
-        sense.code,
+        about.code,
     )
 
 
 def _medium_of(block: Mapping[str, Any]) -> str | None:
     medium = str(block.get("type")).removeprefix("input_")
-    return medium if medium in _SENSES else None
+    return medium if medium in MEDIA else None
 
 
 def _medium_named(path: Path) -> str | None:
     medium = (guess_type(path.name)[0] or "").partition("/")[0]
-    return medium if medium in _SENSES else None
+    return medium if medium in MEDIA else None

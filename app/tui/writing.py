@@ -1,26 +1,21 @@
-"""Writing: what enter, completion, the editor and the queue do with the draft."""
+"""Writing: what enter, the editor and the queue do with the draft."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from textual import work
-from textual.widget import Widget
 from textual.widgets import TextArea
 
-from app.tui.grid import Grid
-from app.tui.program import Program
+from app.tui.completing import Completing
 from app.tui.sending import (
     Block,
     blocks_of,
     draft_of,
     edited_blocks,
-    mention,
     pasted_pictures,
     shell_block,
     wish_of,
@@ -29,16 +24,11 @@ from app.tui.widgets.composer import Draft
 from app.tui.widgets.paste import Folds
 
 if TYPE_CHECKING:
-    from app.tui.face import TuiFace
     from app.tui.type_ahead import TypeAhead
-    from app.tui.widgets.completion import CompletionList
     from app.tui.widgets.waiting import WaitingList
 
-MOST_OFFERS = 50
 GONE = (404, 409)
 """Of an error: the message that was edited is not waiting any more."""
-_MENTION = re.compile(r'(?<!\S)@("?)([^\s"]*)$')
-_COMMAND = re.compile(r"^/[^\n]*$")
 
 
 @dataclass
@@ -56,28 +46,18 @@ class Editing:
     sent: bool = False
 
 
-class Writing(Program):
+class Writing(Completing):
     """The program with its composer."""
 
     def __init__(self, *args: Any, **fields: Any) -> None:
         super().__init__(*args, **fields)
         self.editing: Editing | None = None
-        self._files: list[str] | None = None
-        self._face: TuiFace | None = None
-        self._done_for = ""
         self.type_ahead: TypeAhead | None = None
 
     def _engine_idle(self) -> bool:
         return self.model.load is None and not any(
             chat.facts.running for chat in {*self.chats.values(), self.chat}
         )
-
-    @cached_property
-    def completion(self) -> CompletionList:
-        """What a command or a file may be."""
-        from app.tui.widgets.completion import CompletionList
-
-        return CompletionList(self.glyphs)
 
     async def furnish(self) -> None:
         """Bring the other parts, and what reads ahead."""
@@ -89,35 +69,12 @@ class Writing(Program):
         if self.draft.text:
             self._written()
 
-    def overlays(self) -> Sequence[Widget]:
-        """The list of completions."""
-        return (self.completion,)
-
     def on_mount(self) -> None:
-        """The list takes some keys while it is open."""
-        self.draft.picking = lambda: self.completion.opened
+        """A pasted path may be a picture."""
         self.draft.pictures_in = self._pictures_in
 
     def _pictures_in(self, text: str) -> str | None:
         return pasted_pictures(text, self.folder) if self.model.sees else None
-
-    def placed(self, grid: Grid) -> None:
-        """Another size."""
-        super().placed(grid)
-        self._place_completion()
-
-    def _place_completion(self) -> None:
-        rows = self.size.height - self.seam.region.y if self.seam.region else 3
-        self.completion.place(self.grid, rows)
-
-    @property
-    def face(self) -> TuiFace:
-        """This program as commands see it."""
-        if self._face is None:
-            from app.tui.face import TuiFace
-
-            self._face = TuiFace(self)  # pyright: ignore[reportArgumentType] # there is one class of programs
-        return self._face
 
     def stop_reading_ahead(self) -> None:
         """Nothing is read any more before it is sent."""
@@ -352,7 +309,7 @@ class Writing(Program):
         written = self.draft.whole if self.draft.whole != kept.text else ""
         return "\n\n".join(part for part in (kept.folds.unfold(kept.draft), written) if part)
 
-    # ---- completion ------------------------------------------------------------------------
+    # ---- the draft -------------------------------------------------------------------------
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         """The draft is another one."""
@@ -364,112 +321,10 @@ class Writing(Program):
         self.save_draft_soon()
         if self.type_ahead is not None:
             self.type_ahead.typed(self.chat, self.draft.whole)
-        self._complete()
+        self.complete()
 
     def draft_changed(self) -> None:
         """Something was written or removed."""
         self.approval.set_drafting(bool(self.draft.text))
         self.seam.dismiss(typing=True)
         self.seam.keys_changed()
-
-    def _complete(self) -> None:
-        text, caret = self.draft.text, self.draft.caret
-        before = text[:caret]
-        if before and before == self._done_for:
-            return
-        self._done_for = ""
-        if _COMMAND.match(before) and not before.startswith("//") and "\n" not in text:
-            self._offer_commands(before)
-        elif found := _MENTION.search(before):
-            self._offer_files(found[2], (found.start(), caret))
-        else:
-            self.completion.show((), (0, 0))
-
-    @work(exclusive=True, exit_on_error=False, group="completion")
-    async def _offer_commands(self, line: str) -> None:
-        from app import commands
-        from app.tui.widgets.completion import Offer
-
-        if self._manager is None:
-            return
-        found = await commands.complete(self.face, line)
-        _, space, rest = line.partition(" ")
-        start = len(line) - len(rest) if space else 1
-        offers = [
-            Offer(one.text, one.text if space else f"/{one.text}", one.detail) for one in found[:MOST_OFFERS]
-        ]
-        self._place_completion()
-        if self.draft.text[: self.draft.caret] == line:
-            done = len(offers) == 1 and offers[0].text == line[start:]
-            self.completion.show(() if done else offers, (start, len(line)))
-
-    @work(exclusive=True, exit_on_error=False, group="completion")
-    async def _offer_files(self, typed: str, span: tuple[int, int]) -> None:
-        from app.tui.files import project_files
-        from app.tui.start import in_thread
-        from app.tui.widgets.completion import Offer
-        from app.tui.widgets.fuzzy import ranked
-
-        if self._files is None or not typed:
-            self._files = await in_thread(project_files, self.folder)
-        files = self._files or []
-        offers = [Offer(mention(path) + " ", path) for path, _ in ranked(typed, files, str)[:MOST_OFFERS]]
-        self._place_completion()
-        if self.draft.caret == span[1]:
-            self.completion.show(offers, span)
-
-    def take_offer(self) -> bool:
-        """Put the selected offer into the draft; False where there is none."""
-        offer = self.completion.chosen
-        if offer is None:
-            return False
-        start, end = self.completion.span
-        self.completion.show((), (0, 0))
-        if end != self.draft.caret:
-            return False
-        self._done_for = self.draft.text[:start] + offer.text
-        self.draft.replace_range(start, end, offer.text)
-        return True
-
-    def on_draft_picking(self, event: Draft.Picking) -> None:
-        """A key went to the open list."""
-        event.stop()
-        match event.key:
-            case "up" | "ctrl+p":
-                self.completion.move(-1)
-            case "down" | "ctrl+n":
-                self.completion.move(1)
-            case "escape":
-                self._done_for = self.draft.text[: self.draft.caret]
-                self.completion.show((), (0, 0))
-            case "enter":
-                self._enter_on_list()
-            case _:
-                self.take_offer()
-
-    def _enter_on_list(self) -> None:
-        """Enter takes the offer; a command that is whole runs at once."""
-        if self.completion.span[1] != self.draft.caret:
-            # Somebody typed faster than was offered: what stands there is what was meant.
-            self.completion.show((), (0, 0))
-            self.draft.action_send()
-            return
-        offer, draft = self.completion.chosen, self.draft.text
-        is_name = draft.startswith("/") and " " not in draft
-        if is_name and offer is not None:
-            whole = draft[1:] == offer.text
-            self.take_offer()
-            if whole or not self._takes_argument(offer.text):
-                self.draft.action_send()
-            else:
-                self.draft.insert_text(" ")
-            return
-        self.take_offer()
-        if draft.startswith("/"):
-            self.draft.action_send()
-
-    def _takes_argument(self, name: str) -> bool:
-        from app import commands
-
-        command = commands.find(self.face, name)
-        return command is not None and " " in command.usage and "[" not in command.usage
