@@ -49,6 +49,12 @@ class Running:
         self.app.draft.put(text)
         await self.pilot.press("enter")
 
+    async def queue(self, *texts: str) -> None:
+        """Send messages while a reply runs, each once the one before it waits."""
+        for count, text in enumerate(texts, 1):
+            await self.send(text)
+            await self.until(lambda count=count: len(self.app.waiting.messages) == count)
+
     async def ask(self, text: str) -> None:
         """Send a message and wait until its reply is there."""
         before = len(self.texts("answer"))

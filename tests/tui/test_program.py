@@ -93,9 +93,7 @@ async def test_the_end_is_followed_when_the_queue_goes() -> None:
     async with running([[words, Pause(until=gate)], ["two"], ["three"]], size=(80, 24)) as run:
         await run.send("first")
         await run.until(lambda: any("paragraph 59" in row for row in run.screen()))
-        for count, text in enumerate(("second", "third"), 1):
-            await run.send(text)
-            await run.until(lambda count=count: len(run.app.waiting.messages) == count)
+        await run.queue("second", "third")
         assert run.app.transcript.at_tail
         await run.pilot.press("escape")
         await run.until(lambda: not run.app.chat.busy)
@@ -338,9 +336,7 @@ async def test_a_fork_from_the_second_of_two_messages_has_the_first_too() -> Non
     async with running([["one", Pause(until=gate)], ["two"]]) as run:
         await run.send("first")
         await run.until(lambda: run.texts("answer") == ["one"])
-        for count, text in enumerate(("second", "third"), 1):
-            await run.send(text)
-            await run.until(lambda count=count: len(run.app.waiting.messages) == count)
+        await run.queue("second", "third")
         gate.set()
         await run.until(lambda: run.texts("answer") == ["one", "two"] and not run.app.chat.busy)
         await run.pilot.press("alt+up", "up", "f")

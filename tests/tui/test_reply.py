@@ -53,9 +53,7 @@ async def test_messages_that_waited_are_answered_below_the_last_of_them() -> Non
     async with running([["one", Pause(until=gate)], ["two"]]) as run:
         await run.send("first")
         await run.until(lambda: run.texts("answer") == ["one"])
-        for count, text in enumerate(("second", "third"), 1):
-            await run.send(text)
-            await run.until(lambda count=count: len(run.app.waiting.messages) == count)
+        await run.queue("second", "third")
         gate.set()
         await run.until(lambda: run.texts("answer") == ["one", "two"] and not run.app.chat.busy)
         assert run.texts("user") == ["first", "second", "third"]
