@@ -226,7 +226,7 @@ def _preview(facts: Facts, sandbox: Sandbox | None) -> tuple[Preview, dict[Path,
     confined = ""
     if facts.tool.subprocess:
         network = facts.arguments.get("network") is True
-        confined = (sandbox or Sandbox(None)).describe(network=network)
+        confined = (sandbox or Sandbox(None)).describe(network=network, space=facts.space)
     elif "execute" in facts.effects:
         confined = "not sandboxed: it runs inside Fireside, with your rights"
     call = show_call(facts.tool.name, facts.arguments)

@@ -27,11 +27,25 @@ class Sandbox:
     """How commands are confined. `bwrap` is the program's path, None where it does not work."""
 
     bwrap: str | None
+    trouble: str = ""
+    """Why it does not confine what it runs, as the end of a sentence; "" where it was tried and does."""
 
-    def describe(self, *, network: bool) -> str:
-        """One line for an approval."""
-        if self.bwrap is None:
-            return "not sandboxed: it can read, change and reach whatever you can"
+    @property
+    def proven(self) -> bool:
+        """Whether it was tried, and what it ran did not get out."""
+        return self.bwrap is not None and not self.trouble
+
+    def gap(self, space: Workspace | None) -> str:
+        """Why a command in `space` would not be confined, as the end of a sentence; "" where it would.
+
+        Looks at the disk: not on the event loop.
+        """
+        return self.trouble or ("" if self.bwrap else "no sandbox works here")
+
+    def describe(self, *, network: bool, space: Workspace | None = None) -> str:
+        """One line for an approval of a command in `space`. Looks at the disk: not on the event loop."""
+        if gap := self.gap(space):
+            return f"not sandboxed: it can read, change and reach whatever you can ({gap})"
         reach = "with network" if network else "no network"
         return f"sandboxed: read-only system, home hidden, writes only to the workspace, {reach}"
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-import unicodedata
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.definition import ToolError
+from tools.names import plain_name
 
 _CODE_FOLDERS = frozenset(
     ".fireside .git .hg .svn .vscode .idea .zed .cursor .devcontainer .husky .github .gitlab .ssh .direnv "
@@ -108,7 +108,7 @@ def _refuse_loops(path: Path) -> None:
 
 
 def _has_code_name(parts: tuple[str, ...]) -> bool:
-    names = [_plain(part) for part in parts]
+    names = [plain_name(part) for part in parts]
     if any(name in _CODE_FOLDERS for name in names):
         return True
     if ".config" in names and not _CODE_CONFIGS.isdisjoint(names):
@@ -116,12 +116,6 @@ def _has_code_name(parts: tuple[str, ...]) -> bool:
     if ".local" in names and not {"bin", "lib"}.isdisjoint(names):
         return True
     return bool(names) and (names[-1] in _CODE_FILES or names[-1].endswith(_CODE_ENDINGS))
-
-
-def _plain(name: str) -> str:
-    """A name as a forgiving file system compares it: case and invisible characters do not count."""
-    folded = unicodedata.normalize("NFKC", name).casefold()
-    return "".join(char for char in folded if unicodedata.category(char) != "Cf").rstrip(". ")
 
 
 # ---- files, by their real path only --------------------------------------------------------

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.secrets import is_secret, may_be_secret
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/home/a/.ssh/id_rsa",
+        "/home/a/.ssh",
+        "/w/.SSH/known_hosts",
+        "/w/deploy/id_ed25519",
+        "/w/.gnupg/private-keys-v1.d/x.key",
+        "/w/.aws/credentials",
+        "/w/.config/gcloud/application_default_credentials.json",
+        "/w/.azure/msal_token_cache.json",
+        "/w/.kube/config",
+        "/w/.docker/config.json",
+        "/w/.config/google-chrome/Default/Cookies",
+        "/w/snap/firefox/common/.mozilla/firefox/x/logins.json",
+        "/w/.local/share/keyrings/login.keyring",
+        "/Users/a/Library/Keychains/login.keychain-db",
+        "/w/.netrc",
+        "/w/.git-credentials",
+        "/w/.pypirc",
+        "/w/.cache/huggingface/token",
+        "/w/.huggingface/token",
+        "/w/.config/gh/hosts.yml",
+        "/w/.env",
+        "/w/app/.env.production",
+        "/w/.ENV.local",
+        "/w/passwords.kdbx",
+        "/w/.bash_history",
+        "/etc/shadow",
+        "/etc/ssh/ssh_host_ed25519_key",
+        "/etc/ssl/private/x.pem",
+    ],
+)
+def test_where_keys_lie_is_secret(path: str) -> None:
+    assert is_secret(Path(path))
+    assert any(may_be_secret(part.lower()) for part in Path(path).parts)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/w/src/token.py",
+        "/w/.env.example",
+        "/w/id_rsa.pub",
+        "/w/docs/config.json",
+        "/w/environment",
+        "/w/.config/htop/htoprc",
+        "/w/src/credentials",
+        "/w/keys",
+        "/",
+    ],
+)
+def test_what_only_looks_alike_is_not(path: str) -> None:
+    assert not is_secret(Path(path))
+
+
+def test_of_some_files_the_content_decides(tmp_path: Path) -> None:
+    # The name of pytest's folder begins with the word "test", which is no folder of examples.
+    npmrc, key, public = tmp_path / ".npmrc", tmp_path / "server.pem", tmp_path / "ca.pem"
+    npmrc.write_text("registry=https://registry.npmjs.org/\n")
+    assert not is_secret(npmrc)
+    npmrc.write_text("//registry.npmjs.org/:_authToken=npm_x\n")
+    assert is_secret(npmrc)
+    key.write_text("-----BEGIN RSA PRIVATE KEY-----\n")
+    public.write_text("-----BEGIN CERTIFICATE-----\n")
+    assert is_secret(key)
+    assert not is_secret(public)
+    assert not is_secret(tmp_path / "missing.pem")

@@ -1,0 +1,103 @@
+"""Where people keep keys, passwords and tokens, known by the names of files and folders wherever they lie.
+
+One list for all: reading such a place asks in every mode, and the sandbox covers it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from tools.names import plain_name
+
+_FOLDERS = frozenset(
+    ".ssh .gnupg .gpg .aws .azure .kube .oci .bluemix .password-store .gopass .keychain keychains keyrings "
+    ".mozilla .thunderbird .electrum .bitcoin .ethereum .pki .vault.d .chamber .terraform.d .minikube "
+    ".putty kwalletd kwallet".split()
+)
+_PAIRS = frozenset(
+    tuple(text.split("/"))
+    for text in (
+        ".config/gcloud .config/gh .config/hub .config/glab-cli .config/google-chrome .config/chromium "
+        ".config/bravesoftware .config/microsoft-edge .config/vivaldi .config/opera .config/op "
+        ".config/1password .config/github-copilot .config/doctl .config/rclone .config/age .config/sops "
+        ".config/keepassxc .config/joplin .config/slack .config/discord .config/signal "
+        ".docker/config.json containers/auth.json git/credentials .huggingface/token huggingface/token "
+        "huggingface/stored_tokens .cargo/credentials .cargo/credentials.toml .gem/credentials "
+        ".m2/settings-security.xml snowflake/config.toml .dbt/profiles.yml .streamlit/secrets.toml "
+        ".subversion/auth etc/shadow etc/shadow- etc/gshadow etc/gshadow- etc/sudoers etc/sudoers.d "
+        "etc/krb5.keytab ssl/private etc/letsencrypt etc/wireguard etc/kubernetes google/chrome "
+        "bravesoftware/brave-browser firefox/profiles networkmanager/system-connections"
+    ).split()
+)
+_FILES = frozenset(
+    ".netrc _netrc .git-credentials .pypirc .pgpass .my.cnf .mylogin.cnf .vault-token .s3cfg .boto "
+    ".htpasswd .dockercfg .smbcredentials .authinfo .authinfo.gpg .msmtprc .fetchmailrc .esmtprc .env "
+    "id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk id_ed25519_sk ssh_host_rsa_key ssh_host_dsa_key "
+    "ssh_host_ecdsa_key ssh_host_ed25519_key application_default_credentials.json credentials.tfrc.json "
+    "login.keychain-db key3.db key4.db logins.json cookies.sqlite .bash_history .zsh_history .sh_history "
+    ".ksh_history .fish_history fish_history .python_history .node_repl_history .psql_history .mysql_history "
+    ".sqlite_history .rediscli_history .lesshst .irb_history wallet.dat .xauthority .iceauthority".split()
+)
+_ENDINGS = (".kdbx", ".kdb", ".ppk", ".keychain", ".keychain-db", ".ovpn", ".agekey", ".gpg-key")
+_ENV = re.compile(r"\.env\.(?!example|sample|template|dist|defaults?|schema|tmpl|tpl|test\b)[^/]+\Z")
+
+_ASKED = frozenset(
+    ".npmrc .yarnrc .yarnrc.yml pip.conf .wgetrc .curlrc gradle.properties settings.xml auth.json "
+    "bunfig.toml nuget.config .condarc".split()
+)
+"""Files that hold a token only sometimes: what they say decides."""
+_TOKEN = re.compile(rb"(?i)auth|token|passw|secret|://[^/\s:@]*:[^/\s@]+@")
+_KEYS = (".pem", ".key", ".p8", ".asc")
+_KEY = re.compile(rb"PRIVATE KEY(?: BLOCK)?-----")
+_EXAMPLES = frozenset(
+    "test tests testdata testing fixtures example examples site-packages node_modules".split()
+)
+_MOST_BYTES = 256 << 10
+
+
+def is_secret(path: Path) -> bool:
+    """Whether keys, passwords or tokens lie at `path` or `path` lies in a place of such.
+
+    `path` need not exist; pass the real path, since a link is judged by its own name. For a few kinds
+    of files the content decides, and one that cannot be read counts as secret.
+    """
+    parts = [plain_name(part) for part in path.parts]
+    if _is_secret_name(parts):
+        return True
+    name = parts[-1] if parts else ""
+    if name in _ASKED:
+        return _says(path, _TOKEN)
+    return name.endswith(_KEYS) and _EXAMPLES.isdisjoint(parts) and _says(path, _KEY)
+
+
+def may_be_secret(plain: str) -> bool:
+    """Whether a name as `plain_name` gives it is one that `is_secret` must look at: for walks over many."""
+    return plain in _LOOKED_AT or plain.endswith((*_ENDINGS, *_KEYS)) or plain.startswith(".env.")
+
+
+def _is_secret_name(parts: Sequence[str]) -> bool:
+    if not _FOLDERS.isdisjoint(parts) or any(pair in _PAIRS for pair in pairwise(parts)):
+        return True
+    name = parts[-1] if parts else ""
+    return name in _FILES or name.endswith(_ENDINGS) or _ENV.match(name) is not None
+
+
+_LOOKED_AT = _FOLDERS | _FILES | _ASKED | frozenset(pair[-1] for pair in _PAIRS)
+
+
+def _says(path: Path, wanted: re.Pattern[bytes]) -> bool:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError):
+        return True
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return False
+        return wanted.search(file.read(_MOST_BYTES)) is not None
