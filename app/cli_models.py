@@ -7,8 +7,22 @@ from typing import Annotated
 import typer
 
 from app.cli_groups import group
+from app.exits import usage
+from app.flags import Given, settings_of
+from app.kinds import quote
 
 models = group("The models on this machine.")
+
+_Name = Annotated[str | None, typer.Argument(help="A file, a folder or a name.")]
+_Model = Annotated[str | None, typer.Option("--model", "-m", help="The same, as a chat takes it.")]
+
+
+def _meant(ctx: typer.Context, name: str | None, model: str | None) -> str | None:
+    """The model a person means: named here, or before the command, or the one of the settings."""
+    before: Given = ctx.obj or {}
+    if name is not None and model is not None:
+        raise usage(f"Two models are named, {quote(name)} and {quote(model)}.", "Name one of them.")
+    return name or model or settings_of(before).get("model")
 
 
 @models.command("list")
@@ -21,26 +35,30 @@ def models_list(as_json: Annotated[bool, typer.Option("--json", help="Print JSON
 
 @models.command("info")
 def models_info(
-    name: Annotated[str | None, typer.Argument(help="A file, a folder or a name.")] = None,
+    ctx: typer.Context,
+    name: _Name = None,
+    model: _Model = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what a model's file says of it."""
     from app import model_commands
 
-    raise typer.Exit(model_commands.info(name, as_json=as_json))
+    raise typer.Exit(model_commands.info(_meant(ctx, name, model), as_json=as_json))
 
 
 @models.command("plan")
 def models_plan(
-    name: Annotated[str | None, typer.Argument(help="A file, a folder or a name.")] = None,
+    ctx: typer.Context,
+    name: _Name = None,
+    model: _Model = None,
     slots: Annotated[int, typer.Option("--slots", help="Replies that can decode at the same time.")] = 1,
-    ctx: Annotated[int | None, typer.Option("--ctx", help="Context window in tokens.")] = None,
+    size: Annotated[int | None, typer.Option("--ctx", help="Context window in tokens.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what loading a model would take of each device, and the context that fits."""
     from app import model_commands
 
-    raise typer.Exit(model_commands.plan(name, slots=slots, ctx=ctx, as_json=as_json))
+    raise typer.Exit(model_commands.plan(_meant(ctx, name, model), slots=slots, ctx=size, as_json=as_json))
 
 
 @models.command("pull")
@@ -80,12 +98,14 @@ def models_stop(
 
 @models.command("verify")
 def models_verify(
-    name: Annotated[str | None, typer.Argument(help="A file, a folder or a name.")] = None,
+    ctx: typer.Context,
+    name: _Name = None,
+    model: _Model = None,
 ) -> None:
     """Check a pulled model against the hashes the hub gave."""
     from app import model_commands
 
-    raise typer.Exit(model_commands.verify(name))
+    raise typer.Exit(model_commands.verify(_meant(ctx, name, model)))
 
 
 @models.command("rm")

@@ -52,13 +52,13 @@ _GENERATION: dict[str, Kind] = {
     "enable_thinking": "bool",
     "reasoning_effort": "effort",
     "reasoning_budget": "int",
-    "reasoning_format": "text",
+    "reasoning_format": "reasoning",
     "prompt_lookup_num_tokens": "int",
     "num_assistant_tokens": "int",
     "logprobs": "int",
     "ignore_eos": "bool",
     "lora": "adapters",
-    "overflow": "text",
+    "overflow": "overflow",
 }
 _LOAD: dict[str, Kind] = {
     "n_gpu_layers": "layers",
@@ -77,7 +77,7 @@ _LOAD: dict[str, Kind] = {
     "mmap": "bool",
     "mlock": "bool",
     "slots": "count",
-    "tool_call_format": "text",
+    "tool_call_format": "call_format",
 }
 _CHAT: dict[str, Kind] = {
     "model": "name",

@@ -72,9 +72,13 @@ def _list_of(what: str, keymap: Mapping[str, str]) -> str:
         case "settings":
             from app.config import KINDS, environment_name
             from app.kinds import wanted
+            from app.setting_words import words_of
 
-            rows = ((f"`{key}`", wanted(kind), f"`{environment_name(key)}`") for key, kind in KINDS.items())
-            return _table(("setting", "is", "variable"), rows)
+            rows = (
+                (f"`{key}`", words_of(key)[0], wanted(kind), f"`{environment_name(key)}`")
+                for key, kind in KINDS.items()
+            )
+            return _table(("setting", "does", "is", "variable"), rows)
         case "gpu":
             from app.doctor.engine import GPU_KINDS, gpu_lines
 

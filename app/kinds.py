@@ -33,6 +33,9 @@ Kind = Literal[
     "color",
     "pictures",
     "bell",
+    "reasoning",
+    "overflow",
+    "call_format",
 ]
 
 MOST_SECONDS = 1e8
@@ -49,6 +52,9 @@ CHOICES: dict[Kind, tuple[str, ...]] = {
     "color": ("auto", "always", "never", "16", "256", "truecolor"),
     "pictures": ("auto", "kitty", "blocks", "off"),
     "bell": ("unfocused", "always", "off"),
+    "reasoning": ("auto", "on", "none"),
+    "overflow": ("error", "truncate_oldest"),
+    "call_format": ("generic",),
 }
 """The kinds of few values. The backend has the same ones, and would take too long to import for them."""
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
@@ -88,6 +94,10 @@ def require_fit(key: str, kind: Kind, value: Any) -> None:
         raise SettingError(f"{key} must be {words}, not {quote(value)}.")
 
 
+def _one_of(choices: tuple[str, ...]) -> str:
+    return choices[0] if len(choices) == 1 else f"one of {', '.join(choices)}"
+
+
 _TYPES: dict[Kind, tuple[tuple[type, ...], str]] = {
     "text": ((str,), "a text"),
     "name": ((str,), "a name or a file, and not empty"),
@@ -105,8 +115,8 @@ _TYPES: dict[Kind, tuple[tuple[type, ...], str]] = {
     "layers": ((int, str), "a whole number, all or auto"),
     "switch": ((bool, str), "on, off or auto"),
     "adapters": ((tuple,), "FILE[:SCALE] or a list of them"),
-    "tool": ((str, dict), "a text or a JSON object"),
-    **{kind: ((str,), f"one of {', '.join(choices)}") for kind, choices in CHOICES.items()},
+    "tool": ((str, dict), "auto, none, required, a tool's name or a JSON object"),
+    **{kind: ((str,), _one_of(choices)) for kind, choices in CHOICES.items()},
 }
 
 

@@ -107,6 +107,8 @@ def run(job: OneShot) -> ExitCode:
                     return _show_prompt(model, job, asked)
                 if job.is_kept:
                     threading.Thread(target=_import_keep, name="fireside-import").start()
+                if not job.raw and (unmet := model.card.unmet_thinking(job.settings.generation())):
+                    notify(unmet)
                 _listen(model, _request(model, job, asked), sink, answer)
                 code = verdict(job, answer)
                 # Text is on its way to whoever reads it; nothing is kept waiting but the other forms.

@@ -83,7 +83,10 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "generation.json_schema": ("a JSON schema that every reply follows", "none"),
     "generation.tool_choice": ("auto, none, required, or one tool", "auto"),
     "generation.parallel_tool_calls": ("let one reply hold several calls", "true"),
-    "generation.reasoning_format": ("how thoughts are told from the answer", "auto"),
+    "generation.reasoning_format": (
+        "on reads <think> also where the template shows no thoughts, none leaves them in the text",
+        "auto",
+    ),
     "generation.prompt_lookup_num_tokens": ("guess this many tokens from the prompt", "off"),
     "generation.num_assistant_tokens": ("tokens the small model drafts at a time", "auto"),
     "generation.ignore_eos": ("go on where the model would end", "false"),

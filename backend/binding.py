@@ -4,6 +4,7 @@ for the thought, and the parser that reads the reply."""
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from backend.types import GenerationConfig, Grammar, TextPiece, ToolCall
 if TYPE_CHECKING:
     from backend.chat import ChatTemplate
     from backend.chat.answer import AnswerCheck
+    from backend.chat.format import Thought
     from backend.chat.grammar import ReplyGrammar
 
 logger = logging.getLogger("fireside")
@@ -70,17 +72,35 @@ class FormatBinding:
         self._model = model
         self._tokenizer = tokenizer
 
-    @cached_property
-    def shown_specials(self) -> frozenset[int]:
+    def shown_specials(self, config: GenerationConfig) -> frozenset[int]:
         """Control tokens that belong to the format's markers, so the parser must see them as text."""
+        thought = self._thought(config)
+        assumed = self._specials((thought.start, thought.end)) if thought else frozenset[int]()
+        return self._format_specials | assumed
+
+    @cached_property
+    def _format_specials(self) -> frozenset[int]:
         if self._template is None:
             return frozenset()
-        markers = "\n".join((*self._template.marker_texts, *self.role_stops))
+        return self._specials((*self._template.marker_texts, *self.role_stops))
+
+    def _specials(self, texts: Sequence[str]) -> frozenset[int]:
+        markers = "\n".join(texts)
         return frozenset(
             token
             for token in self._model.special_tokens
             if (text := self._model.piece(token).decode("utf-8", "replace").strip()) and text in markers
         )
+
+    def _thought(self, config: GenerationConfig) -> Thought | None:
+        """How a thought is written in the reply: as the template shows it, or as `on` assumes."""
+        if self._template is not None:
+            return self._template.format_as(config.reasoning_format).thought
+        if config.reasoning_format != "on":
+            return None
+        from backend.chat.registry import ASSUMED_THOUGHT
+
+        return ASSUMED_THOUGHT
 
     @cached_property
     def role_stops(self) -> tuple[str, ...]:
@@ -99,7 +119,7 @@ class FormatBinding:
         if request.messages is None:
             return None
         if self._template is None:
-            return LineParser()
+            return self._line_parser(config)
         return self._template.parser(
             prompt=prompt.text,
             tools=list(request.tools),
@@ -108,6 +128,15 @@ class FormatBinding:
             reasoning_format=config.reasoning_format or "auto",
             json_schema=config.json_schema,
         )
+
+    def _line_parser(self, config: GenerationConfig) -> ReplyParser:
+        thought = self._thought(config)
+        if thought is None:
+            return LineParser()
+        from backend.chat.format import ChatFormat
+        from backend.chat.parser import ReplyParser as MarkedParser
+
+        return MarkedParser(ChatFormat(thought=thought))
 
     def bound(self, request: Request, config: GenerationConfig, prompt: Prompt) -> Bound:
         """What binds the reply. ValueError for a grammar or a schema that cannot be."""
@@ -120,7 +149,7 @@ class FormatBinding:
         for warning in bound.warnings:
             logger.warning("Schema: %s", warning)
         # An answer with its thought in it is no JSON value.
-        is_whole = config.reasoning_format != "none" or self.thought(request, prompt) is None
+        is_whole = config.reasoning_format != "none" or self.thought(request, config, prompt) is None
         return Bound(bound.grammar, bound.answer_check if is_whole else None)
 
     def _told(self, request: Request, config: GenerationConfig, prompt: Prompt) -> ReplyGrammar:
@@ -149,19 +178,21 @@ class FormatBinding:
         wrapped = f'thought-then-answer ::= "{quoted}" [ \\t\\n]{{0,4}} root\n{grammar}'
         return Grammar(wrapped, lazy=True, triggers=(closer,), root="thought-then-answer")
 
-    def thought(self, request: Request, prompt: Prompt) -> ThoughtMarks | None:
+    def thought(self, request: Request, config: GenerationConfig, prompt: Prompt) -> ThoughtMarks | None:
         """Where thoughts begin and end, and whether the prompt left one open."""
-        template = self._template
-        if template is None or request.messages is None or template.format.thought is None:
+        marks = self._thought(config)
+        if request.messages is None or marks is None:
             return None
-        marks = template.format.thought
-        return ThoughtMarks(marks.start.strip(), marks.end.strip(), template.opens_thought(prompt.text))
+        is_open = self._template is not None and self._template.opens_thought(prompt.text)
+        return ThoughtMarks(marks.start.strip(), marks.end.strip(), is_open)
 
     def thought_budget(self, config: GenerationConfig) -> ThoughtBudget | None:
         """How long the model may think: as told, else by the effort where the template has no levels."""
         limit = config.reasoning_budget
         if limit is None and self._template and not self._template.switches.levels:
             limit = EFFORT_BUDGETS.get(config.reasoning_effort or "")
-        if limit is None or self._template is None:
+        thought = self._thought(config)
+        if limit is None or (self._template is None and thought is None):
             return None
-        return ThoughtBudget(limit, tuple(self._tokenizer.encode(self._template.thought_end, special=True)))
+        end = (thought.raw_end or thought.end) if thought else ""
+        return ThoughtBudget(limit, tuple(self._tokenizer.encode(end, special=True)))

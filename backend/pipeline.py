@@ -154,9 +154,9 @@ class Pipeline:
             forced=None if forced is None else tuple(forced),
             grammar=grammar,
             compiled=compiled(self.handle.model, grammar) if grammar else None,
-            thought=binding.thought(request, prompt),
+            thought=binding.thought(request, config, prompt),
             thought_budget=binding.thought_budget(config),
-            shown_specials=binding.shown_specials if chats else frozenset(),
+            shown_specials=binding.shown_specials(config) if chats else frozenset(),
             priority=request.priority,
             conversation=request.conversation or "",
         )

@@ -15,7 +15,9 @@ from typing import Any, Literal, TypeAlias
 Finish = Literal["stop", "length", "stop_string", "tool_calls", "cancelled", "error"]
 Stage = Literal["tokenize", "vision", "prefill", "decode", "detokenize"]
 ReasoningMode = Literal["never", "always", "toggleable", "opt_in", "adaptive"]
-ReasoningFormat = Literal["auto", "none"]
+ReasoningFormat = Literal["auto", "on", "none"]
+"""`auto`: thoughts by the markers that the template shows. `on`: where it shows none, those between
+`<think>` and `</think>` too. `none`: thoughts stay in the text, markers included."""
 Overflow = Literal["error", "truncate_oldest"]
 Priority = Literal["user", "background"]
 ComputeDtype = Literal["undefined", "f32", "f16", "bf16"]
@@ -254,6 +256,17 @@ class ChatCard:
     kind: Literal["chat", "base", "embedding"] = "chat"
     """`base` has no chat template; `embedding` cannot generate."""
 
+    def unmet_thinking(self, config: GenerationConfig) -> str:
+        """What `config` asks about thinking that this model cannot do, as a sentence; "" where it can."""
+        wanted, effort = config.enable_thinking, config.reasoning_effort
+        if self.reasoning_mode == "never" and wanted:
+            return f"{self.model_id} cannot be told to think: its chat template has no switch for it."
+        if self.reasoning_mode == "never" and effort not in (None, "none"):
+            return f"An effort changes nothing here: {self.model_id} is not a thinking model."
+        if self.reasoning_mode == "always" and (wanted is False or effort == "none"):
+            return f"{self.model_id} always thinks; its chat template has no switch for it."
+        return ""
+
 
 @dataclass(frozen=True)
 class StageEvent:
@@ -304,7 +317,7 @@ _NUMBERS: dict[str, tuple[type, float, float]] = {
     "logprobs": (int, 0, 100),
 }
 _CHOICES: dict[str, tuple[str, ...]] = {
-    "reasoning_format": ("auto", "none"),
+    "reasoning_format": ("auto", "on", "none"),
     "overflow": ("error", "truncate_oldest"),
 }
 _FLAGS = ("parallel_tool_calls", "enable_thinking", "ignore_eos")

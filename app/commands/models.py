@@ -14,7 +14,7 @@ from app.config import KINDS, full_name, parse
 from app.exits import ExitCode, Failure
 from app.kinds import CHOICES, SettingError
 from app.setting_words import words_of
-from backend.types import BackendError
+from backend.types import BackendError, GenerationConfig
 
 _SESSION = ("overflow", "max_rounds", "workspace")
 
@@ -121,7 +121,8 @@ async def _think(face: Face, rest: str) -> None:
     match rest:
         case "on" | "off":
             await change_generation(face, enable_thinking=rest == "on")
-            face.say("The model thinks first." if rest == "on" else "The model answers without thinking.")
+            said = "The model thinks first." if rest == "on" else "The model answers without thinking."
+            face.say(_unmet(face, enable_thinking=rest == "on") or said)
         case "auto":
             await change_generation(face, enable_thinking=None)
             face.say("The model thinks as it is used to.")
@@ -133,6 +134,12 @@ async def _think(face: Face, rest: str) -> None:
             face.say("/think takes on, off or auto.", error=True)
 
 
+def _unmet(face: Face, **asked: Any) -> str:
+    """What the loaded model cannot do of what is asked about thinking, as a sentence."""
+    card = face.manager.desk.card
+    return "" if card is None else card.unmet_thinking(GenerationConfig(**asked))
+
+
 async def _effort(face: Face, rest: str) -> None:
     session_id = await face.session()
     if not rest:
@@ -142,7 +149,10 @@ async def _effort(face: Face, rest: str) -> None:
         )
         return
     await face.manager.set_reasoning_effort(session_id, None if rest == "auto" else rest)
-    face.say("The effort was taken back." if rest == "auto" else f"The effort is {clean(rest)}.")
+    if rest == "auto":
+        face.say("The effort was taken back.")
+    else:
+        face.say(_unmet(face, reasoning_effort=rest) or f"The effort is {clean(rest)}.")
 
 
 async def _set(face: Face, rest: str) -> None:

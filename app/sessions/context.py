@@ -72,6 +72,7 @@ class Context:
     async def request(self) -> Request:
         """The request, made to fit. FiresideError with the numbers where that cannot be."""
         self._refuse_mute_model()
+        self._tell("thinking", self._engine.card.unmet_thinking(self._config))
         await self._read_files()
         turn = self._turn
         try:
@@ -118,14 +119,14 @@ class Context:
             new = media.file_ids(media.blocks_of(media.new_messages(self._turn.items)))
             media.require_senses(card, [files[file_id] for file_id in new if file_id in files])
         self._files = await store.parts(live.id, blocks, media.senses(card))
-        self._tell(media.withheld_notice(card, files.values()))
+        self._tell("withheld", media.withheld_notice(card, files.values()))
 
-    def _tell(self, notice: str) -> None:
-        """Tell the person once what this model does not get."""
-        told = (self._engine.card.model_id, notice)
-        if notice and told != self._live.told:
-            self._turn.publish(SessionNoticeEvent(code="withheld", message=notice))
-        self._live.told = told
+    def _tell(self, code: str, notice: str) -> None:
+        """Tell the person once what this model does not get, or cannot do."""
+        told = f"{self._engine.card.model_id}: {notice}" if notice else ""
+        if notice and told != self._live.told.get(code):
+            self._turn.publish(SessionNoticeEvent(code=code, message=notice))
+        self._live.told[code] = told
 
     async def _messages(self, items: Sequence[Item] | None = None) -> list[Turn]:
         turn = self._turn

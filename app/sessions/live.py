@@ -70,7 +70,8 @@ class LiveSession:
         self.queue: list[Message] = []
         self.client_results: dict[str, asyncio.Future[FunctionCallOutput]] = {}
         self.useless_compactions = 0
-        self.told: tuple[str, str] = ("", "")
+        self.told: dict[str, str] = {}
+        """The last notice of each kind that was told, so that none is told with every message."""
         """The model of the last turn, and the notice that it was given with."""
         self.closed = False
         self.deadline: float | None = None

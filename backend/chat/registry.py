@@ -46,6 +46,9 @@ GENERIC = replace(
     members=("tool_call",), separator="\n",
 )  # fmt: skip
 
+ASSUMED_THOUGHT = Thought("<think>", "</think>", "registry", raw_end="\n</think>\n\n")
+"""What most models write around a thought, for one whose template shows nothing of it."""
+
 ENTRIES = (
     Entry(
         "harmony", ("<|channel|>", "<|message|>", "<|start|>"), channels=True, header="<|start|>assistant",

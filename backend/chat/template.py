@@ -15,7 +15,7 @@ from backend.chat.learn import learn
 from backend.chat.parser import ParsedReply, ReplyParser
 from backend.chat.probe import NAME_1, TOOLS, Probe, user
 from backend.chat.prompt import PromptRequest, build
-from backend.chat.registry import GENERIC, complete
+from backend.chat.registry import ASSUMED_THOUGHT, GENERIC, complete
 from backend.chat.renderer import Renderer
 from backend.chat.rules import message_rules
 from backend.chat.switches import Switches, find_switches
@@ -222,6 +222,13 @@ class ChatTemplate:
 
     # ---- reading replies -------------------------------------------------------------------
 
+    def format_as(self, reasoning_format: ReasoningFormat | str | None) -> ChatFormat:
+        """The format that a reply is read by: with `on`, a template that shows no thoughts has the
+        markers that most models write."""
+        if reasoning_format == "on" and self.format.thought is None and not self.format.channels:
+            return replace(self.format, thought=ASSUMED_THOUGHT)
+        return self.format
+
     def parser(
         self,
         *,
@@ -236,7 +243,7 @@ class ChatTemplate:
         offered = [] if tool_choice == "none" else envelopes(tools)
         kind = HarmonyParser if self.format.channels else ReplyParser
         return kind(
-            self.format,
+            self.format_as(reasoning_format),
             prime=self._prime(prompt),
             tools=offered,
             reasoning_format="none" if reasoning_format == "none" else "auto",

@@ -77,7 +77,25 @@ def test_the_settings_page_has_every_setting() -> None:
     text = topic("config").text
     for key in KINDS:
         assert f"| `{key}` | " in text
-    assert "| `generation.temperature` | a number | `FIRESIDE_TEMPERATURE` |" in text
+    assert re.search(r"\| `generation.temperature` \| \w[^|]+ \| a number \| `FIRESIDE_TEMPERATURE` \|", text)
+    meanings = re.findall(r"^\| `[\w.]+` \| ([^|]*) \|", text, re.MULTILINE)
+    assert len(meanings) >= len(KINDS)
+    assert all(meaning.strip() for meaning in meanings)
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("generation.reasoning_format", "auto, on, none"),
+        ("generation.overflow", "error, truncate_oldest"),
+        ("generation.tool_choice", "auto, none, required"),
+        ("load.tool_call_format", "generic"),
+        ("approve", "ask, read, all, none, plan"),
+    ],
+)
+def test_the_settings_page_lists_the_values_that_are_taken(key: str, values: str) -> None:
+    row = next(line for line in topic("config").text.splitlines() if line.startswith(f"| `{key}` |"))
+    assert values in row
 
 
 def test_the_exit_codes_are_those_of_the_program() -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,29 @@ def test_info_tells_what_the_file_says(tiny_llama: Path, capsys: pytest.CaptureF
     assert "architecture" in out
     assert re.search(r"has chat template +yes\n", out)
     assert not re.search("True|False|None|{", out)
+
+
+@pytest.mark.parametrize("command", ["info", "plan"])
+def test_a_model_can_be_named_as_for_a_chat(
+    command: str, tiny_llama: Path, tiny_base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told: list[Any] = []
+    for line in (
+        ["models", command, str(tiny_base), "--json"],
+        ["-m", str(tiny_base), "models", command, "--json"],
+        ["models", command, "-m", str(tiny_base), "--json"],
+        ["-m", str(tiny_llama), "models", command, str(tiny_base), "--json"],
+    ):
+        assert cli.main(line) == 0
+        told.append(json.loads(capsys.readouterr().out))
+    assert cli.main(["config", "set", "model", str(tiny_base)]) == 0
+    capsys.readouterr()
+    assert cli.main(["models", command, "--json"]) == 0
+    told.append(json.loads(capsys.readouterr().out))
+    names = {fields["name" if command == "info" else "model"] for fields in told}
+    assert names == {tiny_base.stem}
+    assert cli.main(["models", command, str(tiny_base), "-m", str(tiny_llama)]) == 2
+    assert "Two models are named" in capsys.readouterr().err
 
 
 def test_info_gives_the_name_of_the_list(

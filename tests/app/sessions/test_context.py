@@ -18,6 +18,7 @@ from app.sessions.events import (
     CompactionInProgressEvent,
     ElicitationRequestEvent,
     OutputTextDeltaEvent,
+    SessionNoticeEvent,
 )
 from app.sessions.history import BACKGROUND, TOO_LONG, cut_middle, turns_of
 from app.sessions.items import (
@@ -246,6 +247,17 @@ async def test_each_prompt_begins_as_the_one_before_whatever_the_clock_says(
         assert after[: len(before)] == before
     tools = [request.tools for request in chat.engine.requests]
     assert tools[0] and tools.count(tools[0]) == 3
+
+
+async def test_thinking_that_the_model_cannot_do_is_told_once(room: MakeRoom) -> None:
+    engine = ScriptedEngine(card=replace(CARD, reasoning_mode="never"))
+    chat = await room(["a"], ["b"], engine=engine)
+    await chat.manager.configure(chat.session_id, config={"enable_thinking": True})
+    async with listening(chat.manager, chat.session_id) as heard:
+        await talk(chat, "one", "two")
+        notices = [event for event in heard.events if isinstance(event, SessionNoticeEvent)]
+    assert [event.code for event in notices] == ["thinking"]
+    assert "cannot be told to think" in notices[0].message
 
 
 async def test_the_context_is_told_by_part(room: MakeRoom) -> None:

@@ -216,6 +216,61 @@ def test_reasoning_format_none_leaves_the_markers(model: GenerativeModel) -> Non
     assert "</think>" in outcome.text
 
 
+THOUGHT = "<think>\nI must greet.\n</think>\n\nHello!"
+
+
+@pytest.mark.parametrize("template", [NEVER, None])
+def test_reasoning_format_on_reads_thoughts_that_the_template_does_not_show(
+    tiny_llama: Path, tiny_base: Path, template: str | None
+) -> None:
+    with load_with(tiny_llama, template) if template else load(tiny_base, threads=1, max_seq=1024) as loaded:
+        assert forced(loaded, THOUGHT)[-1].text.startswith("<think>")
+        assert forced(loaded, THOUGHT, reasoning_format="none")[-1].text.startswith("<think>")
+        pieces = forced(loaded, THOUGHT, reasoning_format="on")
+        outcome = pieces[-1]
+        assert (outcome.reasoning.strip(), outcome.text) == ("I must greet.", "Hello!")
+        assert 0 < outcome.reasoning_tokens < outcome.new_tokens
+        assert any(isinstance(piece, ReasoningPiece) for piece in pieces)
+        assert forced(loaded, "Hello!", reasoning_format="on")[-1].text == "Hello!"
+
+
+def test_a_thought_read_by_on_is_left_out_of_history_as_the_template_does(tiny_llama: Path) -> None:
+    with load_with(tiny_llama, NEVER) as loaded:
+        said = {"role": "assistant", "content": "Hello!"}
+        thought = {**said, "reasoning_content": "I must greet."}
+        assert loaded.render([*HI, thought, *HI]) == loaded.render([*HI, said, *HI])
+
+
+def test_on_holds_an_assumed_thought_to_its_budget(tiny_llama: Path) -> None:
+    with load_with(tiny_llama, NEVER) as loaded:
+        loaded.chat(
+            HI, reasoning_format="on", reasoning_budget=0, temperature=0, max_new_tokens=24, ignore_eos=True
+        )
+        assert loaded.report is not None
+        assert loaded.report.reasoning_tokens == 0
+
+
+@pytest.mark.parametrize(
+    ("template", "config", "told"),
+    [
+        (NEVER, {"enable_thinking": True}, "cannot be told to think"),
+        (NEVER, {"reasoning_effort": "high"}, "not a thinking model"),
+        (NEVER, {"enable_thinking": False}, ""),
+        (NEVER, {"reasoning_effort": "none"}, ""),
+        (ALWAYS, {"enable_thinking": False}, "always thinks"),
+        (ALWAYS, {"enable_thinking": True}, ""),
+        (TOGGLEABLE, {"enable_thinking": True, "reasoning_effort": "low"}, ""),
+    ],
+)
+def test_a_model_says_what_it_cannot_do_about_thinking(
+    tiny_llama: Path, template: str, config: dict[str, Any], told: str
+) -> None:
+    with load_with(tiny_llama, template) as loaded:
+        unmet = loaded.card.unmet_thinking(GenerationConfig(**config))
+    assert told in unmet
+    assert bool(unmet) == bool(told)
+
+
 def test_a_thought_cut_by_the_limit_stays_a_thought(model: GenerativeModel) -> None:
     outcome = forced(model, "I must greet them all", max_new_tokens=3)[-1]
     assert outcome.finish == "length"
