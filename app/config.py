@@ -288,6 +288,11 @@ def values_of(data: bytes, origin: str, other_tables: Sequence[str] = ()) -> dic
     return values
 
 
+def tables_in(data: bytes, origin: str) -> set[str]:
+    """Those of OTHER_TABLES that the TOML text `data` has. SettingError names `origin`."""
+    return _parsed(data, origin).keys() & set(OTHER_TABLES)
+
+
 def _from_file(file: Path) -> dict[str, Value]:
     return values_of(_content(file), str(file), OTHER_TABLES)
 
@@ -385,11 +390,24 @@ def _require_table(file: Path | str, document: Mapping[str, Any], table: str) ->
         raise SettingError(f"{file}: {table!r} is a table: write [{table}] on a line of its own.")
 
 
+def _require_lasting(tools: Value) -> None:
+    """What holds in every folder must not mean a file of whichever folder that is."""
+    parts = (part.strip() for text in tools.value for part in str(text).split(","))
+    files = (part for part in parts if part.endswith(".py") or os.sep in part)
+    for file in files:
+        if not file.startswith((os.sep, "~")):
+            raise SettingError(
+                f"{tools.origin}: a tool file is named by its whole path in settings, not {quote(file)}."
+            )
+
+
 def check(key: str, item: Value) -> None:
     """SettingError, with the origin, where the value does not fit the setting."""
     # A flag is named as it was given; of other origins the setting is named too.
     is_flag = item.origin.startswith("--") and item.origin != "--set"
     require_fit(item.origin if is_flag else f"{item.origin}: {key}", KINDS[key], item.value)
+    if key == "tools" and not item.origin.startswith("--"):
+        _require_lasting(item)
     table, _, leaf = key.rpartition(".")
     if table == "generation":
         from backend.types import GenerationConfig

@@ -6,13 +6,15 @@ All of it counts only where a person trusts the folder with exactly these files;
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 from app import paths
-from app.config import Value, values_of
-from app.kinds import SettingError, clip
+from app.config import OTHER_TABLES, Value, tables_in, values_of
+from app.kinds import SettingError, clip, quote
 
 _SAMPLING = (
     "max_new_tokens temperature top_k top_p min_p typical_p top_n_sigma xtc_probability xtc_threshold "
@@ -25,6 +27,7 @@ ALLOWED = frozenset(
 )
 """The settings that a project may bring; the others are the person's own business."""
 _FOLDER = ".fireside"
+_TOOL_NAMES = re.compile(r"[A-Za-z0-9_*?\[\]!-][A-Za-z0-9_.*?\[\]!-]{0,99}")
 _INSTRUCTIONS = "AGENTS.md"
 
 
@@ -88,14 +91,28 @@ def _of(folder: Path, files: Mapping[str, bytes]) -> Project:
 
 
 def _allowed(data: bytes, origin: str) -> tuple[dict[str, Value], list[str]]:
-    found = values_of(data, origin)
+    found = values_of(data, origin, OTHER_TABLES)
     kept = {key: item for key, item in found.items() if key in ALLOWED}
     notices: list[str] = []
-    if ignored := sorted(found.keys() - ALLOWED):
+    if ignored := sorted((found.keys() - ALLOWED) | tables_in(data, origin)):
         notices.append(f"{origin}: {', '.join(ignored)} counts only in your own settings, so it is not used")
     if (model := kept.get("model")) is not None and _is_path(model.value):
         raise SettingError(f"{origin}: model must be the name of a model; a project names no file.")
+    for key in ("tools", "hidden_tools"):
+        if key in kept:
+            _require_names(key, kept[key])
     return kept, notices
+
+
+def _require_names(key: str, tools: Value) -> None:
+    """Files of tools are the person's to name: nothing else would have been shown and kept."""
+    for text in cast("tuple[object, ...]", tools.value) if isinstance(tools.value, tuple) else ():
+        for name in str(text).split(","):
+            if not _TOOL_NAMES.fullmatch(name.strip()) or name.strip().endswith(".py"):
+                raise SettingError(
+                    f"{tools.origin}: {key} must be names of tools or patterns of them, not {quote(text)}; "
+                    f"a project names no file. Its own tools lie in {_FOLDER}/tools."
+                )
 
 
 def _is_path(model: object) -> bool:

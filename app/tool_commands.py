@@ -27,7 +27,7 @@ from tools.plugins import PluginError
 from tools.registry import UnknownToolError, split_choices
 from tools.run import ToolResult, run
 from tools.sandbox import find_sandbox
-from tools.trust import INSTRUCTIONS_FILE, TOOLS_FOLDER, TrustError, project_files
+from tools.trust import INSTRUCTIONS_FILE, TOOLS_FOLDER, TrustError, project_files, read_tools
 from tools.workspace import Workspace
 
 _HEADINGS = ("NAME", "DOES", "FROM", "WHAT")
@@ -119,6 +119,8 @@ def trust(directory: str | None, *, revoke: bool) -> ExitCode:
         if found.state == "trusted":
             notify(f"{folder} is trusted already")
             return ExitCode.ANSWERED
+        if fault := read_tools(folder).fault:
+            notify(f"its tools cannot be used: {fault}")
         what = "has changed since it was trusted" if found.state == "changed" else "would bring this along"
         if not agreed(f"{found.difference}\n\n{folder} {what}. Trust it, with exactly these files?"):
             raise Failure(

@@ -39,6 +39,8 @@ def ask_about_trust(folder: Path | None = None) -> None:
             f"{_in_one_line(name)} ({len(data):,} bytes)" for name, data in sorted(files.items())
         )
         _say(f"The folder {_in_one_line(os.path.realpath(folder))} {what}: {sizes}.")
+        if fault := trust.read_tools(folder).fault:
+            _say(f"Its tools cannot be used: {fault}.")
         _say("They can tell the model what to do, and tools among them run on this machine.")
         if _is_agreed(found.difference):
             book.grant(folder, files)

@@ -8,14 +8,16 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
 from tools.definition import Tool
+from tools.folder_modules import digest_of, take_folder
 from tools.manifest import Manifest
 from tools.output import describe_error
 
@@ -37,15 +39,30 @@ def load_source(data: bytes, *, origin: str, source: str) -> dict[str, Tool]:
     Exactly these bytes are run, never a cached compilation of the file. Raises PluginError.
     """
     digest = hashlib.sha256(data).hexdigest()
-    name = f"fireside_plugin_{digest[:16]}"
-    module = ModuleType(name)
+    module = ModuleType(f"fireside_plugin_{digest[:16]}")
+    return _loaded(module, data, origin, source, digest)
+
+
+def load_from_folder(origin: str, files: Mapping[str, bytes], *, source: str) -> dict[str, Tool]:
+    """The tools that the file at `origin` (a real path) defines, by name.
+
+    `files`, by whole path, are all that its folder holds: what it imports from there is a module of one
+    package with it, and runs exactly these bytes. Raises PluginError.
+    """
+    package = take_folder(os.path.dirname(origin), files)
+    module = ModuleType(f"{package}.{os.path.basename(origin).removesuffix('.py')}")
+    module.__package__ = package
+    return _loaded(module, files[origin], origin, source, digest_of(files))
+
+
+def _loaded(module: ModuleType, data: bytes, origin: str, source: str, digest: str) -> dict[str, Tool]:
     module.__file__ = origin
-    sys.modules[name] = module
+    sys.modules[module.__name__] = module
     try:
         exec(compile(data, origin, "exec", dont_inherit=True), module.__dict__)
         return {made.name: made.loaded_from(source, digest) for made in _tools_of(module)}
     except (Exception, SystemExit) as err:
-        sys.modules.pop(name, None)
+        sys.modules.pop(module.__name__, None)
         raise PluginError(f"The tools of {origin} cannot be loaded. {describe_error(err)}") from err
 
 

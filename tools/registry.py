@@ -22,9 +22,10 @@ from tools.plugins import (
     installed,
     load_builtin,
     load_entry_point,
+    load_from_folder,
     load_source,
 )
-from tools.trust import Trust, TrustBook, TrustError, project_tools, read_plain
+from tools.trust import TOOLS_FOLDER, Trust, TrustBook, TrustError, read_plain, read_tools
 
 
 class UnknownToolError(LookupError):
@@ -163,31 +164,46 @@ class ToolRegistry:
             self._take_source(data, str(path), "user")
 
     def _take_project(self, project: Path, trust: TrustBook | None) -> None:
-        files = project_tools(project)
-        if not files:
+        found = read_tools(project)
+        if not found.files:
             return
         try:
-            self.trust = Trust("unknown") if trust is None else trust.check(project, files)
+            self.trust = Trust("unknown") if trust is None else trust.check(project, found.files)
         except TrustError as err:
             self.trust = Trust("unknown")
             self._warn(str(err))
-        if self.trust.state == "trusted":
-            for name, data in files.items():
-                self._take_source(data, str(project / name), "project")
+        # Those of folders below are parts of these.
+        files = [name for name in found.files if Path(name).parent == TOOLS_FOLDER and name.endswith(".py")]
+        if self.trust.state == "trusted" and not found.fault:
+            self._take_trusted(Path(os.path.realpath(project)), files, found.files)
             return
         listed: list[Manifest] = []
-        for name, data in files.items():
-            listed += self._manifests(data, str(project / name), "project")
+        for name in files:
+            listed += self._manifests(found.files[name], str(project / name), "project", is_part=True)
         self.untrusted = tuple(listed)
-        why = "is not trusted" if self.trust.state == "unknown" else "has changed since it was trusted"
-        self._warn(f"The tools of {project} are left out, because the project {why}.")
+        why = "the project is not trusted"
+        if self.trust.state == "changed":
+            why = "the project has changed since it was trusted"
+        self._warn(f"The tools of {project} are left out, because {found.fault or why}.")
+
+    def _take_trusted(self, root: Path, names: Sequence[str], files: Mapping[str, bytes]) -> None:
+        """The tools of a project that is trusted with all `files` of its tools folder."""
+        whole = {str(root / name): data for name, data in files.items()}
+        count = len(self._entries)
+        for name in names:
+            origin = str(root / name)
+            source = _Source(lambda one=origin: load_from_folder(one, whole, source="project"))
+            for manifest in self._manifests(files[name], origin, "project", is_part=True):
+                self._enter(manifest, source)
+        if names and len(self._entries) == count:
+            self._warn(f"{root / TOOLS_FOLDER} defines no tool: decorate a function with @tool.")
 
     def _take_plugins(self) -> None:
         for point in installed():
             source = _Source(lambda one=point: load_entry_point(one))
             origin = f"{point.name} ({point.value})"
             data = entry_point_source(point)
-            found = self._manifests(data, origin, "entry point") if data is not None else ()
+            found = self._manifests(data, origin, "entry point", is_part=True) if data is not None else ()
             if point.attr:
                 found = tuple(one for one in found if one.attribute == point.attr)
             if not found:
@@ -201,13 +217,16 @@ class ToolRegistry:
         for manifest in found:
             self._enter(manifest, source)
 
-    def _manifests(self, data: bytes, origin: str, kind: str) -> tuple[Manifest, ...]:
+    def _manifests(
+        self, data: bytes, origin: str, kind: str, *, is_part: bool = False
+    ) -> tuple[Manifest, ...]:
+        """What a file offers; one that is part of something larger may offer nothing."""
         try:
             found = read_manifests(data, source=kind, origin=origin)
         except ManifestError as err:
             self._warn(str(err))
             return ()
-        if not found and kind != "entry point":
+        if not found and not is_part:
             self._warn(f"{origin} defines no tool: decorate a function with @tool.")
         return found
 

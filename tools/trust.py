@@ -1,16 +1,17 @@
 """Which projects a person trusts: by real path, and by the content of every file that would be loaded.
 
-Trust is given by a person's answer only. A changed or new file is no longer trusted.
+Trust is given by a person's answer only. With a file changed, added or removed there is none.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +24,10 @@ SETTINGS_FILE = Path(".fireside", "config.toml")
 INSTRUCTIONS_FILE = "AGENTS.md"
 
 _MOST_FILES = 100
+_MOST_TOOL_FILES = 200
+_MOST_FOLDERS = 100
 _MOST_BYTES = 1 << 20
+_MOST_TOOL_BYTES = 4 << 20
 _KEPT_TEXT = 65_536
 
 
@@ -40,6 +44,16 @@ class Trust:
     """What is new or changed since it was trusted, as a diff; for an unknown project the files."""
 
 
+@dataclass
+class ToolFolder:
+    """Everything below a project's folder of tools, as it was read."""
+
+    files: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    """The content of each file, whatever its kind, by its name relative to the project."""
+    fault: str = ""
+    """Why not all of it could be shown and kept: then none of it may run."""
+
+
 class TrustBook:
     """The trusted projects of one file."""
 
@@ -48,16 +62,11 @@ class TrustBook:
         self._file = PrivateFile(path)
 
     def check(self, project: Path, files: Mapping[str, bytes]) -> Trust:
-        """Whether every one of `files` (relative name to content) was trusted as it is now.
+        """Whether `files` (relative name to content) are what was trusted, no more and no less.
 
-        Raises TrustError.
+        They are all of the project's tools, all it has but its tools, or both. Raises TrustError.
         """
-        known = self._projects().get(_key(project))
-        if known is None:
-            return Trust("unknown", _difference({}, files))
-        hashes = {name: kept["sha256"] for name, kept in known.items()}
-        changed = {name: data for name, data in files.items() if hashes.get(name) != _sha(data)}
-        return Trust("changed", _difference(known, changed)) if changed else Trust("trusted")
+        return self._compare(project, files, files)
 
     def check_project(self, project: Path, files: Mapping[str, bytes]) -> Trust:
         """As `check`, where instructions of a folder above also count as that folder's own.
@@ -71,7 +80,7 @@ class TrustBook:
                 continue
             if self.check(Path(project, above), {INSTRUCTIONS_FILE: data}).state == "trusted":
                 del left[name]
-        return self.check(project, left) if left else Trust("trusted")
+        return self._compare(project, left, files) if left else Trust("trusted")
 
     def grant(self, project: Path, files: Mapping[str, bytes]) -> None:
         """Trust the project with exactly these files, as the person saw them. Raises TrustError."""
@@ -81,6 +90,20 @@ class TrustBook:
     def revoke(self, project: Path) -> None:
         """Trust it no longer. Raises TrustError."""
         self._change(_key(project), None)
+
+    def _compare(self, project: Path, files: Mapping[str, bytes], there: Mapping[str, bytes]) -> Trust:
+        """How `files` were trusted, where `there` also are those that need no trust of this project."""
+        known = self._projects().get(_key(project))
+        if known is None:
+            return Trust("unknown", _difference({}, files))
+        hashes = {name: kept["sha256"] for name, kept in known.items()}
+        changed = {name: data for name, data in files.items() if hashes.get(name) != _sha(data)}
+        looked_at = set(map(_is_tool, there))
+        gone = [name for name in known if name not in there and _is_tool(name) in looked_at]
+        if not changed and not gone:
+            return Trust("trusted")
+        parts = [_difference(known, changed), *(f"{visible(name)} is gone" for name in sorted(gone))]
+        return Trust("changed", "\n".join(filter(None, parts)))
 
     def _change(self, key: str, files: Any) -> None:
         try:
@@ -126,8 +149,60 @@ def project_files(project: Path) -> dict[str, bytes]:
 
 
 def project_tools(project: Path) -> dict[str, bytes]:
-    """The tool files of a project with their content, by name relative to it."""
-    return _files_in(project, TOOLS_FOLDER, ".py")
+    """Every file below the tools folder of a project with its content, by name relative to it."""
+    return read_tools(project).files
+
+
+def read_tools(project: Path) -> ToolFolder:
+    """All that is below the tools folder of a project. What is no plain file in it is a fault."""
+    found = ToolFolder()
+    root = Path(os.path.realpath(project))
+    if (root / TOOLS_FOLDER).is_symlink() or (root / TOOLS_FOLDER.parent).is_symlink():
+        return found
+    folders = [TOOLS_FOLDER]
+    for place in folders:
+        for name in _listed(root / place, found):
+            _take(root, place / name, found, folders)
+        if len(found.files) > _MOST_TOOL_FILES or len(folders) > _MOST_FOLDERS:
+            found.fault = f"it has more than {_MOST_TOOL_FILES} files or {_MOST_FOLDERS} folders"
+            break
+        if sum(map(len, found.files.values())) > _MOST_TOOL_BYTES:
+            found.fault = f"it has more than {_MOST_TOOL_BYTES >> 20} MB"
+            break
+    return found
+
+
+def _listed(folder: Path, found: ToolFolder) -> list[str]:
+    """The first names of a folder, enough to tell that there are too many."""
+    names: list[str] = []
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in itertools.islice(entries, _MOST_TOOL_FILES + 1)]
+    except FileNotFoundError:
+        pass
+    except OSError as err:
+        found.fault = f"{visible(folder.name)} cannot be read: {err.strerror}"
+    return sorted(names)
+
+
+def _take(root: Path, name: Path, found: ToolFolder, folders: list[Path]) -> None:
+    """Add the file of that name, or the folder to those that are still to be read."""
+    try:
+        kind = os.lstat(root / name).st_mode
+    except OSError:
+        return
+    if stat.S_ISDIR(kind):
+        folders.append(name)
+        return
+    data = read_plain(root / name)
+    if data is not None:
+        found.files[str(name)] = data
+    elif stat.S_ISLNK(kind):
+        found.fault = f"{visible(str(name))} is a link, and what it leads to could change unseen"
+    elif stat.S_ISREG(kind):
+        found.fault = f"{visible(str(name))} cannot be read, or has more than {_MOST_BYTES >> 20} MB"
+    else:
+        found.fault = f"{visible(str(name))} is no plain file"
 
 
 def project_prompts(project: Path) -> dict[str, bytes]:
@@ -198,10 +273,15 @@ def _kept(data: bytes) -> dict[str, str]:
     return {"sha256": _sha(data), "text": text}
 
 
+def _is_tool(name: str) -> bool:
+    return Path(name).is_relative_to(TOOLS_FOLDER)
+
+
 def _difference(known: Mapping[str, Mapping[str, str]], files: Mapping[str, bytes]) -> str:
     parts: list[str] = []
     for name, data in sorted(files.items()):
         old = known.get(name)
         before = None if old is None else old.get("text", "").encode()
-        parts.append(show_change(visible(name), before, data))
+        shown = show_change(visible(name), before, data)
+        parts.append(shown or f"{visible(name)}: {len(data):,} bytes, none of them text that changed")
     return "\n".join(parts)

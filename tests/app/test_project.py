@@ -127,6 +127,71 @@ def test_a_project_names_a_model_and_no_file(project: Path, model: str) -> None:
         read_project()
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "scripts/helper.py",
+        "helper.py",
+        "./helper.py",
+        "/tmp/helper.py",
+        "~/helper.py",
+        "now, scripts/helper.py",
+        "now,helper.py",
+        "..",
+        "scripts/",
+        "package.helper:tool",
+        "no w",
+        "now\\nhelper.py",
+        "$HOME",
+        "now\\u202e",
+        "",
+    ],
+)
+@pytest.mark.parametrize("key", ["tools", "hidden_tools"])
+def test_a_project_names_tools_by_their_names_only(
+    project: Path, capfd: Cap, tmp_path: Path, name: str, key: str
+) -> None:
+    for file in (project / "scripts" / "helper.py", project / "helper.py"):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(
+            f"open({str(tmp_path / 'ran')!r}, 'w')\nfrom tools import tool\n@tool\ndef f(): ...\n"
+        )
+    put(project, f'{key} = ["now", "{name}"]\n')
+    trust(project)
+    with pytest.raises(SettingError, match="names of tools"):
+        read_project()
+    assert cli.main(["-p", "hi"]) == 2
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_projects_servers_are_left_out_with_a_notice(project: Path) -> None:
+    put(project, 'system = "Be brief."\n[mcp.evil]\ncommand = ["touch", "ran"]\n[keys]\nquit = "a"\n')
+    (project / ".mcp.json").write_text('{"mcpServers": {"evil": {"command": "touch"}}}')
+    trust(project)
+    found = read_project()
+    assert set(found.values) == {"system"}
+    assert "keys, mcp counts only" in found.notices[0]
+
+
+@pytest.mark.parametrize("text", ["scripts/mine.py", "mine.py", "./mine.py", "now,mine.py"])
+def test_settings_name_no_tool_file_that_another_folder_could_hold(
+    project: Path, text: str, capfd: Cap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cli.main(["config", "set", "tools", text]) == 2
+    assert "whole path" in capfd.readouterr().err
+    paths.config_file().parent.mkdir(parents=True, exist_ok=True)
+    paths.config_file().write_text(f'tools = ["{text}"]\n')
+    with pytest.raises(SettingError, match="whole path"):
+        settings_of({})
+    paths.config_file().unlink()
+    monkeypatch.setenv("FIRESIDE_TOOLS", text)
+    with pytest.raises(SettingError, match="whole path"):
+        settings_of({})
+    monkeypatch.delenv("FIRESIDE_TOOLS")
+    assert settings_of({"tools": [text]}).get("tools") == (text,)
+    assert cli.main(["config", "set", "tools", str(project / "mine.py")]) == 0
+
+
 def test_a_wrong_key_of_a_trusted_project_names_the_nearest(project: Path) -> None:
     put(project, "[generation]\ntemperatur = 1\n")
     trust(project)
@@ -217,6 +282,16 @@ def test_a_projects_tools_are_offered_and_hidden_ones_are_not(
         assert cli.main(["-p", "hi", *flags]) == 0
     assert [job.chat.tools for job in jobs] == [("now,calculate",), (), ("web",), (), ()]
     assert jobs[0].settings.get("hidden_tools") == ("calc*",)
+
+
+def test_trust_tells_why_tools_cannot_be_used(
+    project: Path, capfd: Cap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(project, "from tools import tool\n@tool\ndef f(): ...\n", "tools/mine.py")
+    (project / ".fireside/tools/data").symlink_to("/etc/hostname")
+    monkeypatch.setattr("app.tool_commands.agreed", lambda question: True)
+    assert cli.main(["trust"]) == 0
+    assert ".fireside/tools/data is a link" in capfd.readouterr().err
 
 
 def test_trust_shows_every_file_and_asks(project: Path, capfd: Cap, monkeypatch: pytest.MonkeyPatch) -> None:

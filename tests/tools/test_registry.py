@@ -273,6 +273,110 @@ def test_a_trusted_project_runs_until_a_file_changes(project: Path, mark: Path, 
     assert not mark.exists()
 
 
+HELPED = """
+from tools import tool
+import sys, os
+MARKS
+
+@tool(does="nothing")
+def early() -> str:
+    return WORD
+
+@tool(does="nothing")
+def late() -> str:
+    LATE
+    return WORD
+"""
+IMPORTS = {
+    "a module": "from .helper import WORD",
+    "the package": "from . import helper; WORD = helper.WORD",
+    "a folder": "from .inner.deep import WORD",
+    "by its path": "sys.path.insert(0, os.path.dirname(__file__)); from helper import WORD",
+    "by dots": "sys.path.insert(0, os.path.dirname(__file__) + '/inner/..'); from helper import WORD",
+    "by name": "import importlib; WORD = importlib.import_module('.helper', __package__).WORD",
+}
+
+
+def helped(project: Path, how: str) -> Path:
+    """The project with a tool that takes what it says from helpers; some at once, some when it is called."""
+    folder = project / ".fireside/tools"
+    (folder / "mine.py").write_text(HELPED.replace("MARKS", how).replace("LATE", how))
+    (folder / "inner").mkdir()
+    (folder / "inner/deep.py").write_text("WORD = 'shown'\n")
+    (folder / "helper.py").write_text("WORD = 'shown'\n")
+    return folder
+
+
+@pytest.fixture
+def clean_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+@pytest.mark.usefixtures("clean_path")
+@pytest.mark.parametrize("how", IMPORTS.values(), ids=IMPORTS)
+def test_what_a_projects_tools_import_is_what_was_read(project: Path, tmp_path: Path, how: str) -> None:
+    folder = helped(project, how)
+    trust = TrustBook(tmp_path / "trust.json")
+    trust.grant(project, project_tools(project))
+    registry = ToolRegistry(project=project, trust=trust, plugins=False)
+    for name in ("inner/deep.py", "helper.py", "mine.py"):
+        (folder / name).write_text("WORD = 'changed'\nraise SystemExit(WORD)\n")
+    assert registry.get("early")() == "shown"
+    for name in [name for name in sys.modules if name == "helper" or "deep" in name or "helper" in name]:
+        if name.startswith("fireside_plugin_") or name == "helper":
+            del sys.modules[name]
+    assert registry.get("late")() == "shown"
+    assert registry.warnings == []
+    again = ToolRegistry(project=project, trust=trust, plugins=False)
+    assert names(again, "project") == []
+
+
+@pytest.mark.usefixtures("clean_path")
+@pytest.mark.parametrize("how", [IMPORTS["a module"], IMPORTS["by its path"]])
+def test_a_cached_compilation_of_a_helper_is_never_run(project: Path, tmp_path: Path, how: str) -> None:
+    import py_compile
+
+    folder = helped(project, how)
+    (folder / "helper.py").write_text("WORD = 'cached'\n")
+    py_compile.compile(
+        str(folder / "helper.py"), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
+    )
+    (folder / "helper.py").write_text("WORD = 'shown'\n")
+    trust = TrustBook(tmp_path / "trust.json")
+    trust.grant(project, project_tools(project))
+    registry = ToolRegistry(project=project, trust=trust, plugins=False)
+    sys.modules.pop("helper", None)
+    assert registry.get("early")() == "shown"
+    sys.modules.pop("helper", None)
+
+
+@pytest.mark.parametrize("name", ["helper.py", "inner/deep.py"])
+def test_changed_helpers_give_a_tool_another_digest(project: Path, tmp_path: Path, name: str) -> None:
+    folder = helped(project, IMPORTS["a module"])
+    trust = TrustBook(tmp_path / "trust.json")
+
+    def digest() -> str:
+        trust.grant(project, project_tools(project))
+        return ToolRegistry(project=project, trust=trust, plugins=False).get("early").digest
+
+    before = digest()
+    (folder / name).write_text("WORD = 'other'\n")
+    assert digest() != before
+
+
+def test_a_link_among_its_tools_keeps_a_project_from_running(
+    project: Path, mark: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "data").write_text("x")
+    (project / ".fireside/tools/data").symlink_to(tmp_path / "data")
+    trust = TrustBook(tmp_path / "trust.json")
+    trust.grant(project, project_tools(project))
+    registry = ToolRegistry(project=project, trust=trust, plugins=False)
+    assert names(registry, "project") == []
+    assert "data is a link" in registry.warnings[0]
+    assert not mark.exists()
+
+
 def test_a_damaged_trust_record_trusts_nothing(project: Path, mark: Path, tmp_path: Path) -> None:
     trust = TrustBook(tmp_path / "trust.json")
     trust.grant(project, project_tools(project))

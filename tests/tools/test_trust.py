@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.trust import TrustBook, TrustError, project_tools
+from tools.trust import TrustBook, TrustError, project_files, project_tools, read_tools
 
 TOOL = b"from tools import tool\n\n@tool(does='read')\ndef look() -> str:\n    return 'seen'\n"
 
@@ -50,6 +50,77 @@ def test_a_new_file_is_not_trusted(project: Path, book: TrustBook) -> None:
     assert found.state == "changed"
     assert "more.py" in found.difference
     assert "look.py" not in found.difference
+
+
+def test_every_file_below_the_tools_is_shown_and_asked_about(project: Path, book: TrustBook) -> None:
+    folder = project / ".fireside/tools"
+    for name in (
+        "helper.py",
+        "package/__init__.py",
+        "package/deep/more.py",
+        "data.json",
+        ".hidden",
+        "fast.so",
+        "__pycache__/look.cpython-311.pyc",
+    ):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"one\0" if name.endswith(("c", "so")) else b"one")
+        files = project_tools(project)
+        assert f".fireside/tools/{name}" in files
+        assert name in book.check(project, files).difference
+        book.grant(project, files)
+        assert book.check(project, project_tools(project)).state == "trusted"
+        (folder / name).write_bytes(b"two\0" if name.endswith(("c", "so")) else b"two")
+        found = book.check(project, project_tools(project))
+        assert found.state == "changed"
+        assert name in found.difference
+        book.grant(project, project_tools(project))
+
+
+def test_a_file_that_is_gone_is_a_change(project: Path, book: TrustBook) -> None:
+    (project / ".fireside/tools/helper.py").write_text("x = 1\n")
+    (project / ".fireside/config.toml").write_text('hidden_tools = ["run_shell"]\n')
+    (project / "AGENTS.md").write_text("Use tabs.")
+    book.grant(project, project_files(project))
+    assert book.check(project, project_tools(project)).state == "trusted"
+    (project / ".fireside/tools/helper.py").unlink()
+    found = book.check(project, project_tools(project))
+    assert found.state == "changed"
+    assert "helper.py is gone" in found.difference
+    book.grant(project, project_files(project))
+    (project / ".fireside/config.toml").unlink()
+    assert book.check(project, project_tools(project)).state == "trusted"
+    assert book.check_project(project, project_files(project)).state == "changed"
+
+
+def test_a_change_that_is_no_text_is_told(project: Path, book: TrustBook) -> None:
+    (project / ".fireside/tools/data").write_bytes(b"\xff")
+    book.grant(project, project_tools(project))
+    (project / ".fireside/tools/data").write_bytes(b"\xfe")
+    assert "data" in book.check(project, project_tools(project)).difference
+
+
+@pytest.mark.parametrize("name", ["link.py", "package/link", "folder"])
+def test_a_link_among_the_tools_is_a_fault(project: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "evil.py").write_bytes(TOOL)
+    link = project / ".fireside/tools" / name
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(tmp_path / "outside" / ("" if name == "folder" else "evil.py"))
+    found = read_tools(project)
+    assert list(found.files) == [".fireside/tools/look.py"]
+    assert name in found.fault
+
+
+def test_a_folder_too_large_to_be_shown_is_a_fault(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / ".fireside/tools/large.bin").write_bytes(b"x" * (1 << 20) + b"x")
+    assert "large.bin" in read_tools(project).fault
+    (project / ".fireside/tools/large.bin").unlink()
+    assert read_tools(project).fault == ""
+    for index in range(300):
+        (project / f".fireside/tools/{index}.txt").touch()
+    assert "more than" in read_tools(project).fault
+    assert len(project_tools(project)) <= 300
 
 
 def test_trust_is_per_real_path(project: Path, book: TrustBook, tmp_path: Path) -> None:
