@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 Finish = Literal["stop", "length", "stop_string", "tool_calls", "cancelled", "error"]
 Stage = Literal["tokenize", "vision", "prefill", "decode", "detokenize"]
@@ -317,8 +317,8 @@ _NUMBERS: dict[str, tuple[type, float, float]] = {
     "logprobs": (int, 0, 100),
 }
 _CHOICES: dict[str, tuple[str, ...]] = {
-    "reasoning_format": ("auto", "on", "none"),
-    "overflow": ("error", "truncate_oldest"),
+    "reasoning_format": get_args(ReasoningFormat),
+    "overflow": get_args(Overflow),
 }
 _FLAGS = ("parallel_tool_calls", "enable_thinking", "ignore_eos")
 _MAPPINGS = ("json_schema", "logit_bias")

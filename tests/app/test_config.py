@@ -20,7 +20,14 @@ from app.terminal import COLOR_CHOICES
 from app.tui.bell import When
 from backend.handle import LoadOptions
 from backend.plan import KV_BYTES
-from backend.types import EFFORT_LEVELS, ComputeDtype, GenerationConfig, KvCacheMode
+from backend.types import (
+    EFFORT_LEVELS,
+    ComputeDtype,
+    GenerationConfig,
+    KvCacheMode,
+    Overflow,
+    ReasoningFormat,
+)
 
 
 def write(folder: Path, text: str) -> Path:
@@ -175,6 +182,9 @@ def test_the_choices_are_those_of_the_backend() -> None:
         "color": COLOR_CHOICES,
         "pictures": ("auto", *get_args(Way)),
         "bell": get_args(When),
+        "reasoning": get_args(ReasoningFormat),
+        "overflow": get_args(Overflow),
+        "call_format": ("generic",),
     } == CHOICES
 
 
