@@ -136,6 +136,8 @@ class Grants:
     """Real paths, those outside the workspace and those that become code included."""
     contents: Mapping[Path, str] = field(default_factory=dict[Path, str])
     """SHA-256 of each file a call changes as its diff showed it, "" where there was none."""
+    shown: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    """Where each path of the call's arguments led when it was decided about."""
 
 
 def call_digest(tool: Tool, arguments: Mapping[str, Any]) -> str:
@@ -227,15 +229,19 @@ class ToolContext:
     def path(self, text: str, *, write: bool = False) -> Path:
         """The real path that `text` leads to, if this call may touch it.
 
-        In the workspace that needs no approval of its own, except writing to files that become
-        code. Raises ToolError.
+        In the workspace that needs no approval of its own, except for secrets and for writing to files
+        that become code. Raises ToolError.
         """
         place = self.place.locate(text)
         granted = self.grants is not None and place.path in self.grants.paths
         if place.hidden:
             raise ToolError(f"{text} belongs to Fireside itself; no tool may touch it.")
+        if self.grants is not None and self.grants.shown.get(text, place.path) != place.path:
+            raise ToolError(f"{text} leads elsewhere since this call was approved; ask again.")
+        if place.secret and not granted:
+            raise ToolError(f"{text} may hold keys, passwords or tokens, which nobody approved.")
         if not place.inside and not granted:
-            raise ToolError(f"{text} leads to {place.path}, outside the workspace, which nobody approved.")
+            raise ToolError(f"{text} leads to {place.path}, {place.border}, which nobody approved.")
         if write and place.code and not granted:
             raise ToolError(f"{text} is a file that becomes code; writing it needs an approval of its own.")
         return place.path

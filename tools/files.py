@@ -7,18 +7,27 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Generator, Mapping
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from tools.context import ToolContext
 from tools.definition import ToolError, Touch, tool
-from tools.search_files import is_skipped
-from tools.workspace import COMPARED_BYTES, open_real, read_real, write_real
+from tools.search_files import entries, is_skipped, left_out_note
+from tools.workspace import (
+    COMPARED_BYTES,
+    Bar,
+    open_folder,
+    open_real,
+    open_real_folder,
+    read_real,
+    write_real,
+)
 
 _LINE_BYTES = 1 << 20
 _MOST_ENTRIES = 500
+_DEEPEST = 100
 _PATH = Touch(paths=("path",))
 
 
@@ -129,33 +138,65 @@ def list_files(context: ToolContext, path: str = ".", depth: int = 1) -> str:
         depth: How many levels of folders to list.
     """
     real = context.path(path)
-    hidden = context.place.hidden
+    listing = _Listing(real, context.place.bar_below(real))
     lines: list[str] = []
-    with _explained(path, real):
-        for line in _entries(real, "", max(depth, 1), hidden):
+    with (
+        _explained(path, real),
+        closing(listing.lines(open_real_folder(real), "", min(max(depth, 1), _DEEPEST))) as found,
+    ):
+        for line in found:
             context.cancellation.raise_if_set()
             if len(lines) == _MOST_ENTRIES:
                 lines.append(f"[there is more than {_MOST_ENTRIES} entries; list a folder of it]")
                 break
             lines.append(line)
+    if note := left_out_note(listing.left_out):
+        lines.append(note)
     return "\n".join(lines) or f"{path} is empty."
 
 
-def _entries(folder: Path, prefix: str, depth: int, hidden: tuple[Path, ...]) -> Iterator[str]:
-    with os.scandir(folder) as found:
-        entries = sorted(found, key=lambda entry: entry.name)
-    for entry in entries:
-        name = f"{prefix}{entry.name}"
-        if Path(entry.path) in hidden:
-            continue
-        if entry.is_symlink():
-            yield f"{name} -> {os.readlink(entry.path)}"
-        elif not entry.is_dir(follow_symlinks=False):
-            yield f"{name}  {entry.stat(follow_symlinks=False).st_size:,}"
-        else:
-            yield f"{name}/"
-            if depth > 1 and not is_skipped(entry.name):
-                yield from _entries(Path(entry.path), f"{name}/", depth - 1, hidden)
+class _Listing:
+    """The entries below a folder, by open folders only."""
+
+    def __init__(self, root: Path, bar: Bar) -> None:
+        self._root = root
+        self._bar = bar
+        self.left_out: list[str] = []
+
+    def lines(self, folder: int, prefix: str, depth: int) -> Generator[str]:
+        """Of an open folder, which this closes."""
+        try:
+            for entry in entries(folder):
+                name = f"{prefix}{entry.name}"
+                why = self._bar(self._root / name)
+                if why == "":
+                    continue
+                with suppress(OSError):
+                    yield _line(folder, entry, name)
+                if depth == 1 or is_skipped(entry.name) or not entry.is_dir(follow_symlinks=False):
+                    continue
+                if why:
+                    self.left_out.append(f"{name}: {why}")
+                    continue
+                yield from self._deeper(folder, entry.name, name, depth - 1)
+        finally:
+            os.close(folder)
+
+    def _deeper(self, folder: int, base: str, name: str, depth: int) -> Generator[str]:
+        try:
+            inner = open_folder(folder, base)
+        except OSError as err:
+            self.left_out.append(f"{name}: {err.strerror}")
+            return
+        yield from self.lines(inner, f"{name}/", depth)
+
+
+def _line(folder: int, entry: os.DirEntry[str], name: str) -> str:
+    if entry.is_symlink():
+        return f"{name} -> {os.readlink(entry.name, dir_fd=folder)}"
+    if entry.is_dir(follow_symlinks=False):
+        return f"{name}/"
+    return f"{name}  {entry.stat(follow_symlinks=False).st_size:,}"
 
 
 def _current(real: Path) -> bytes | None:
@@ -193,8 +234,12 @@ def _explained(path: str, real: Path) -> Generator[None]:
 
 def _similar(real: Path) -> str:
     try:
-        names = os.listdir(real.parent)
+        folder = open_real_folder(real.parent)
     except OSError:
         return ""
+    try:
+        names = [entry.name for entry in entries(folder)]
+    finally:
+        os.close(folder)
     found = difflib.get_close_matches(real.name, names, 3)
     return f" There is: {', '.join(found)}." if found else ""

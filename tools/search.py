@@ -11,11 +11,15 @@ from pathlib import Path
 from tools.context import ToolContext
 from tools.definition import ToolError, Touch, tool
 from tools.process import run_process
-from tools.search_files import name_matches, walk
+from tools.search_files import Walk, left_out_note, name_matches
 
 _MOST = 200
 _TIME_S = 20.0
-_SCRIPT = Path(__file__).with_name("search_files.py")
+_ROOM = str(Path(__file__).parent.parent)
+_SCRIPT = """import sys
+sys.path.append(sys.argv[1])
+from tools.search_files import main
+sys.exit(main(sys.argv[2:]))"""
 _PATH = Touch(paths=("path",))
 
 
@@ -28,14 +32,20 @@ def find_files(context: ToolContext, pattern: str, path: str = ".") -> str:
         path: The folder to look in, relative to the workspace.
     """
     root = context.path(path)
+    walk = Walk(root, context.place.bar_below(root))
     found: list[str] = []
-    for name, _ in walk(root, context.place.hidden):
-        context.cancellation.raise_if_set()
-        if name_matches(name, pattern):
-            found.append(name)
-        if len(found) > _MOST:
-            return "\n".join([*found[:_MOST], f"[there are more than {_MOST} files; narrow the pattern]"])
-    return "\n".join(found) or f"No file in {path} fits {pattern}."
+    try:
+        for one in walk:
+            context.cancellation.raise_if_set()
+            if name_matches(one.name, pattern):
+                found.append(one.name)
+            if len(found) > _MOST:
+                found[_MOST:] = [f"[there are more than {_MOST} files; narrow the pattern]"]
+                break
+    except OSError as err:
+        raise ToolError(f"{path} cannot be searched: {err.strerror or err}.") from err
+    lines = found or [f"No file in {path} fits {pattern}."]
+    return "\n".join([*lines, *filter(None, (left_out_note(walk.left_out),))])
 
 
 @tool(does="read", touch=_PATH, time_s=60.0)
@@ -59,18 +69,17 @@ async def search_text(
     if not text:
         raise ToolError("There is no text to look for.")
     root = context.path(path)
-    if not root.exists():
-        raise ToolError(f"There is no {path}.")
     # A pattern may take for ever, and text in a large tree takes long: neither may hold this process.
     job = {
         "root": str(root),
+        "workspace": str(context.workspace),
         "files": files,
         "pattern": text if regex else re.escape(text),
         "ignore_case": ignore_case,
         "hidden": [str(folder) for folder in context.place.hidden],
         "most": _MOST,
     }
-    command = (sys.executable, "-I", "-S", str(_SCRIPT), json.dumps(job))
+    command = (sys.executable, "-I", "-S", "-c", _SCRIPT, _ROOM, json.dumps(job))
     ended = await run_process(
         command,
         folder=context.workspace,

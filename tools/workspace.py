@@ -8,12 +8,15 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from tools.definition import ToolError
 from tools.names import plain_name
+from tools.secrets import is_secret, may_be_secret
 
 _CODE_FOLDERS = frozenset(
     ".fireside .git .hg .svn .vscode .idea .zed .cursor .devcontainer .husky .github .gitlab .ssh .direnv "
@@ -34,6 +37,11 @@ _LONGEST = 4096
 COMPARED_BYTES = 10 << 20
 """A larger file is neither compared nor edited."""
 
+HOLDS_SECRETS = "it holds keys, passwords or tokens"
+
+Bar: TypeAlias = Callable[[Path], str | None]
+"""Why a walk must leave out the real path below it: None where it need not, "" where nobody is told."""
+
 
 class PathError(ToolError):
     """A path cannot be used; the text says which and why."""
@@ -45,13 +53,17 @@ class Place:
 
     path: Path
     inside: bool
-    """In the workspace."""
+    """In the workspace, and none of the dot names of one that holds the whole home folder."""
     code: bool
     """A file that becomes code: something runs it later without asking."""
     hidden: bool
     """Among Fireside's own data, which no tool may see."""
     shown: str
-    """Relative to the workspace where it is inside, else absolute."""
+    """Relative to the workspace where it lies in it, else absolute."""
+    secret: bool = False
+    """Keys, passwords or tokens lie there, or it is memory or variables of a process."""
+    border: str = ""
+    """Why it is not inside, "" where it is."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +74,10 @@ class Workspace:
     hidden: tuple[Path, ...] = ()
     path_folders: tuple[Path, ...] = field(default=())
     """The real folders of PATH: what lands there is run by name."""
+    home: Path | None = None
+    """The real home folder, where the workspace is it or holds it."""
+    links: tuple[Path, ...] = ()
+    """Where the links lead that have the name of a secret in the home folder."""
 
     @classmethod
     def at(cls, folder: str | Path, *, hidden: tuple[Path, ...] = ()) -> Workspace:
@@ -77,7 +93,17 @@ class Workspace:
             raise PathError(f"The workspace {folder} is not a folder.")
         names = os.environ.get("PATH", os.defpath).split(os.pathsep)
         folders = tuple(Path(os.path.realpath(name)) for name in names if name.startswith("/"))
-        return cls(root, tuple(Path(os.path.realpath(path)) for path in hidden), folders)
+        home = Path(os.path.realpath(os.path.expanduser("~")))
+        own = tuple(Path(os.path.realpath(path)) for path in hidden)
+        return cls(root, own, folders, home if _is_below(home, root) else None, tuple(_secret_links(home)))
+
+    @property
+    def width(self) -> str:
+        """What a person should know of a workspace that is too wide to be one, "" for any other."""
+        if self.home is None:
+            return ""
+        what = "your home folder" if self.home == self.root else "a folder that holds your whole home folder"
+        return f"the workspace is {what}: {_WIDE if self.home == self.root else _WIDER}"
 
     def locate(self, text: str) -> Place:
         """Where the path a model wrote leads, relative to the workspace; `~` is the home folder.
@@ -92,12 +118,92 @@ class Workspace:
             _refuse_loops(written)
         except (OSError, ValueError) as err:
             raise PathError(f"The path {text!r} cannot be followed: {_reason(err)}.") from err
-        inside = real == self.root or self.root in real.parents
-        parts = real.relative_to(self.root).parts if inside else real.parts
-        code = _has_code_name(parts) or real.parent in self.path_folders or real in self.path_folders
-        hidden = any(real == path or path in real.parents for path in self.hidden)
-        shown = str(real.relative_to(self.root)) if inside else str(real)
-        return Place(real, inside, code, hidden, shown)
+        # A link may carry the name that tells what it leads to.
+        return self.place(real, is_secret(Path(os.path.normpath(written))))
+
+    def place(self, real: Path, secret: bool = False) -> Place:
+        """The place at a real path; `secret` where something else than its name says that it is one."""
+        lies_in = _is_below(real, self.root)
+        parts = real.relative_to(self.root).parts if lies_in else real.parts
+        names = tuple(map(plain_name, real.parts))
+        code = _has_code_name(parts) or any(_is_named(path, names, 1) for path in self.path_folders)
+        hidden = any(_is_named(path, names) for path in self.hidden)
+        secret = secret or is_secret(real) or _is_of_a_process(real) or self._is_linked(real)
+        border = self._guard(real) if lies_in else "outside the workspace"
+        shown = str(real.relative_to(self.root)) if lies_in else str(real)
+        return Place(real, not border, code, hidden, shown, secret, border)
+
+    def bar_below(self, root: Path) -> Bar:
+        """What a walk that begins at the real path `root` leaves out: secrets, Fireside's own data, and
+        what is not inside although `root` is."""
+        start, hidden = self.place(root), {plain_name(path.name) for path in self.hidden}
+
+        def bar(path: Path) -> str | None:
+            if plain_name(path.name) in hidden and self.place(path).hidden:
+                return ""
+            if not start.secret and self._may_be_secret(path):
+                return HOLDS_SECRETS
+            return self._guard(path) or None if start.inside else None
+
+        return bar
+
+    def _may_be_secret(self, path: Path) -> bool:
+        named = may_be_secret(plain_name(path.name)) and is_secret(path)
+        return named or _is_of_a_process(path) or self._is_linked(path)
+
+    def _is_linked(self, real: Path) -> bool:
+        return any(_is_below(real, path) for path in self.links)
+
+    def _guard(self, real: Path) -> str:
+        """Why a path in the workspace does not count as inside: it is too wide to be meant whole."""
+        if self.home is None or _is_below(self.home, real):
+            return ""
+        if not _is_below(real, self.home):
+            return "outside your home folder, which the workspace holds"
+        first, *rest = real.relative_to(self.home).parts
+        if first in _SYSTEM_FOLDERS or any(name.startswith(".") for name in (first, *rest)):
+            return "a hidden name in your home folder, which the workspace holds"
+        return ""
+
+
+_WIDE = "what has a name with a dot in front asks as if it lay outside"
+_WIDER = "what lies outside of your home folder, or has a name with a dot in front, asks as if it lay outside"
+_SYSTEM_FOLDERS = frozenset(("Library", "AppData", "snap"))
+_MEMORY = frozenset(("kcore", "keys", "key-users", "kmem", "mem", "kmsg", "port"))
+
+
+def _is_below(path: Path, folder: Path) -> bool:
+    return path == folder or folder in path.parents
+
+
+def _is_named(folder: Path, names: tuple[str, ...], deepest: int | None = None) -> bool:
+    """Whether `names` is `folder` or at most `deepest` levels below, as a forgiving file system sees it."""
+    own = tuple(map(plain_name, folder.parts))
+    return names[: len(own)] == own and (deepest is None or len(names) <= len(own) + deepest)
+
+
+def _is_of_a_process(real: Path) -> bool:
+    """Memory, variables and open files of a process; those of the kernel too."""
+    match real.parts[1:3]:
+        case ("proc", name):
+            return name.isdecimal() or name in ("self", "thread-self") or name in _MEMORY
+        case ("dev", name):
+            return name in _MEMORY
+        case _:
+            return False
+
+
+def _secret_links(home: Path) -> Iterator[Path]:
+    for folder in (home, home / ".config", home / ".local" / "share"):
+        try:
+            found = [entry.name for entry in os.scandir(folder) if entry.is_symlink()]
+        except OSError:
+            continue
+        for name in found:
+            leads = Path(os.path.realpath(folder / name))
+            # A link to a folder around the home folder would make all of it secret.
+            if is_secret(folder / name) and not _is_below(home, leads):
+                yield leads
 
 
 def _refuse_loops(path: Path) -> None:
@@ -120,7 +226,8 @@ def _has_code_name(parts: tuple[str, ...]) -> bool:
 
 # ---- files, by their real path only --------------------------------------------------------
 
-_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+_STEP = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+_LISTED = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_RDONLY
 
 
 def open_real(path: Path, flags: int = os.O_RDONLY) -> int:
@@ -131,13 +238,42 @@ def open_real(path: Path, flags: int = os.O_RDONLY) -> int:
     """
     folder = _open_folder(path.parent, create=False)
     try:
-        handle = os.open(path.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
+        return open_file(folder, path.name, flags)
+    except PathError as err:
+        raise PathError(f"{path} is not a regular file.") from err
     finally:
         os.close(folder)
-    if stat.S_ISREG(os.fstat(handle).st_mode):
-        return handle
-    os.close(handle)
-    raise PathError(f"{path} is not a regular file.")
+
+
+def open_file(folder: int, name: str, flags: int = os.O_RDONLY) -> int:
+    """A descriptor of the regular file `name` in the open folder `folder`; errors as `open_real`."""
+    # Opening a device can do something, so what is no file is left alone even before it is opened.
+    kind = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+    if stat.S_ISREG(kind) or stat.S_ISLNK(kind):
+        handle = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
+        if stat.S_ISREG(os.fstat(handle).st_mode):
+            return handle
+        os.close(handle)
+    raise PathError(f"{name} is not a regular file.")
+
+
+def open_real_folder(path: Path) -> int:
+    """A descriptor of the folder at the real path `path`, no component of which may be a symlink.
+
+    Raises OSError, NotADirectoryError for what is no folder.
+    """
+    if path == Path(path.anchor):
+        return os.open(path, _LISTED)
+    above = _open_folder(path.parent, create=False)
+    try:
+        return open_folder(above, path.name)
+    finally:
+        os.close(above)
+
+
+def open_folder(folder: int, name: str) -> int:
+    """A descriptor of the folder `name` in the open folder `folder`. Raises OSError, also for a link."""
+    return os.open(name, _LISTED, dir_fd=folder)
 
 
 def read_real(path: Path, limit_bytes: int) -> bytes:
@@ -184,7 +320,7 @@ def _mode(name: str, folder: int) -> int | None:
 
 
 def _open_folder(path: Path, *, create: bool) -> int:
-    handle = os.open(path.anchor, _FOLDER)
+    handle = os.open(path.anchor, _STEP)
     for part in path.parts[1:]:
         try:
             handle = _step(handle, part, create=create)
@@ -198,11 +334,11 @@ def _step(folder: int, name: str, *, create: bool) -> int:
     try:
         if create:
             try:
-                return os.open(name, _FOLDER, dir_fd=folder)
+                return os.open(name, _STEP, dir_fd=folder)
             except FileNotFoundError:
                 with suppress(FileExistsError):
                     os.mkdir(name, dir_fd=folder)
-        return os.open(name, _FOLDER, dir_fd=folder)
+        return os.open(name, _STEP, dir_fd=folder)
     finally:
         os.close(folder)
 
