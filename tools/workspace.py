@@ -119,7 +119,8 @@ class Workspace:
         except (OSError, ValueError) as err:
             raise PathError(f"The path {text!r} cannot be followed: {_reason(err)}.") from err
         # A link may carry the name that tells what it leads to.
-        return self.place(real, is_secret(Path(os.path.normpath(written))))
+        named = Path(os.path.normpath(written))
+        return self.place(real, is_secret(named) or _is_of_a_process(named))
 
     def place(self, real: Path, secret: bool = False) -> Place:
         """The place at a real path; `secret` where something else than its name says that it is one."""
@@ -188,7 +189,7 @@ def _is_of_a_process(real: Path) -> bool:
         case ("proc", name):
             return name.isdecimal() or name in ("self", "thread-self") or name in _MEMORY
         case ("dev", name):
-            return name in _MEMORY
+            return name in _MEMORY or name in ("fd", "stdin", "stdout", "stderr")
         case _:
             return False
 

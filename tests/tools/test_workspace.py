@@ -184,3 +184,145 @@ def test_a_hard_link_to_the_outside_is_broken_not_written(root: Path, tmp_path: 
     os.link(tmp_path / "outside" / "a.txt", root / "hard.txt")
     write_real(root / "hard.txt", b"new")
     assert (tmp_path / "outside" / "a.txt").read_text() == "out"
+
+
+# ---- secrets -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder whose keys lie behind a link, as those of people who keep their dot files in git."""
+    home = tmp_path / "home"
+    for name in ("dotfiles/keys", "project/sub", ".aws", ".cache", "Documents"):
+        (home / name).mkdir(parents=True)
+    (home / ".ssh").symlink_to(home / "dotfiles" / "keys")
+    files = ("dotfiles/keys/work", ".aws/credentials", ".cache/x", "Documents/a.txt", "project/sub/a.py")
+    for name in files:
+        (home / name).write_text("x")
+    monkeypatch.setenv("HOME", str(home))
+    return home
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "~/.ssh/id_rsa",
+        "~/.ssh",
+        "~/.SSH/id_rsa",
+        "~/.ssh/work",
+        "~/dotfiles/keys/work",
+        "../dotfiles/keys/work",
+        "sub/../../.aws/credentials",
+        "/proc/self/root/etc/shadow",
+        "/etc/shadow",
+        "/proc/self/environ",
+        "/proc/self/fd/0",
+        "/dev/fd/0",
+        "/proc/1/environ",
+        "/proc/thread-self/environ",
+        "/proc/1/task/1/environ",
+        "/proc/self/mem",
+        "/proc/kcore",
+        ".ssh/id_ed25519",
+        "sub/.Ssh/x",
+        ".s\u200bsh/x",
+        ".netrc",
+        "sub/.env",
+        "keys",
+        "keys/work",
+        "sub/linked",
+    ],
+)
+def test_secrets_are_known_wherever_they_lie_and_however_they_are_spelled(home: Path, text: str) -> None:
+    space = Workspace.at(home / "project")
+    (home / "project" / "keys").symlink_to(home / ".ssh")
+    (home / "project" / "sub" / "linked").symlink_to(home / ".aws" / "credentials")
+    assert space.locate(text).secret
+
+
+@pytest.mark.parametrize("text", ["sub/a.py", ".", "~/Documents/a.txt", "/proc/cpuinfo", "/etc/hosts"])
+def test_ordinary_files_are_no_secrets(home: Path, text: str) -> None:
+    assert not Workspace.at(home / "project").locate(text).secret
+
+
+def test_a_link_named_as_a_secret_does_not_make_the_home_folder_one(home: Path) -> None:
+    (home / ".gnupg").symlink_to(home)
+    assert not Workspace.at(home / "project").locate("~/Documents/a.txt").secret
+
+
+# ---- a workspace that is too wide ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "inside"),
+    [
+        (".", True),
+        ("Documents/a.txt", True),
+        ("project/sub/a.py", True),
+        (".cache/x", False),
+        (".bashrc", False),
+        ("project/.git/config", False),
+        ("Library/Keychains/x", False),
+    ],
+)
+def test_a_home_folder_as_workspace_ends_at_its_dot_names(home: Path, text: str, inside: bool) -> None:
+    place = Workspace.at(home).locate(text)
+    assert place.inside is inside
+    assert ("hidden name" in place.border) is not inside
+
+
+@pytest.mark.parametrize(
+    ("text", "inside"),
+    [
+        ("home/Documents/a.txt", True),
+        ("home", True),
+        (".", True),
+        ("home/.cache/x", False),
+        ("beside", False),
+    ],
+)
+def test_a_folder_that_holds_the_home_folder_ends_at_it(home: Path, text: str, inside: bool) -> None:
+    space = Workspace.at(home.parent)
+    assert space.locate(text).inside is inside
+    assert "a folder that holds your whole home folder" in space.width
+
+
+def test_the_root_of_the_system_is_such_a_folder(home: Path) -> None:
+    space = Workspace.at("/")
+    assert space.locate(str(home / "Documents")).inside
+    for text in ("/etc/passwd", "/proc/cpuinfo", "/var/log", str(home / ".cache")):
+        assert not space.locate(text).inside, text
+    assert "your home folder" in Workspace.at(home).width
+    assert Workspace.at(home / "project").width == ""
+
+
+# ---- what is no file -----------------------------------------------------------------------
+
+
+def test_a_pipe_is_neither_read_nor_written_and_holds_nobody(root: Path) -> None:
+    os.mkfifo(root / "src" / "pipe")
+    with pytest.raises(PathError, match="regular"):
+        read_real(root / "src" / "pipe", 10)
+    with pytest.raises(PathError, match="regular"):
+        write_real(root / "src" / "pipe", b"x")
+
+
+def test_a_device_is_not_even_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[object] = []
+    real_open = os.open
+
+    def recording(path: object, *args: object, **more: object) -> int:
+        opened.append(path)
+        return real_open(path, *args, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("tools.workspace.os.open", recording)
+    with pytest.raises(PathError):
+        open_real(Path("/dev/null"))
+    assert "null" not in opened
+
+
+def test_a_hard_link_is_broken_by_writing_and_what_it_named_stays(root: Path, tmp_path: Path) -> None:
+    os.link(tmp_path / "outside" / "a.txt", root / "src" / "hard.txt")
+    write_real(root / "src" / "hard.txt", b"new")
+    assert (tmp_path / "outside" / "a.txt").read_text() == "out"
+    assert (root / "src" / "hard.txt").stat().st_nlink == 1
