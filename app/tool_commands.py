@@ -75,6 +75,9 @@ def run_one(name: str, given: Sequence[str], workspace: str | None, *, yes: bool
     sandbox = find_sandbox() if made.subprocess else None
     # Whoever types a call has decided about it, but for what asks in every mode.
     decision = decide(_Call(made.name, arguments), made, "all", (), space, sandbox=sandbox)
+    if decision.fault:
+        _print(made.name, ToolResult(decision.reason, "failed"), as_json=as_json)
+        return ExitCode.FAILED
     if decision.verdict == "deny":
         raise Failure("denied", decision.reason, exit_code=ExitCode.FAILED)
     if decision.verdict == "ask" and not yes:

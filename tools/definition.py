@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 
 if TYPE_CHECKING:
@@ -25,7 +26,14 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 class ToolError(Exception):
-    """A tool could not do its work; the text is for the model and for the person."""
+    """A tool could not do its work; the text is for the model and for the person.
+
+    `hint` goes on to say what a file or a folder holds. It is left out where nobody allowed reading.
+    """
+
+    def __init__(self, text: str = "", hint: str = "") -> None:
+        super().__init__(f"{text}{hint}")
+        self.plain = text
 
 
 class ToolDefinitionError(ValueError):
@@ -47,6 +55,17 @@ class Touch:
 
 
 _NO_TOUCH = Touch()
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A call as its tool may look at it before anybody is asked about it."""
+
+    arguments: Mapping[str, Any]
+    """Checked: what the function is going to get, as JSON."""
+    has_workspace: bool
+    path: Path | None = None
+    """Where its only path really leads; None outside the workspace, where nothing is looked at unasked."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +91,8 @@ class Tool:
     source: str = "built-in"
     code_hash: str = ""
     """Digest of the file the tool was loaded from."""
+    check: Callable[[Attempt], None] | None = None
+    """Raises ToolError for a call that cannot come to anything, so that nobody is asked about it."""
 
     @cached_property
     def _schema(self) -> ToolSchema:
@@ -99,6 +120,17 @@ class Tool:
         """Changes whenever the tool's definition, what it does or its code changes; rules hold it."""
         facts = [self.definition, sorted(self.does), vars(self.touch), self.source, self.code_hash]
         return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
+
+    def checked(self, arguments: Mapping[str, Any]) -> Json:
+        """The arguments as JSON of exactly what the function is going to get, each given one converted.
+
+        A decision, what a person sees, rules, grants and the run all take this value. Raises
+        tools.schema.ArgumentsError.
+        """
+        from tools.schema import plain_arguments
+
+        plain = plain_arguments(self.name, arguments)
+        return plain if self.schema_override is not None else self._schema.checked(plain)
 
     def validate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments as the function takes them. Raises tools.schema.ArgumentsError."""
@@ -137,6 +169,7 @@ def tool(
     subprocess: bool = False,
     change: Callable[[Mapping[str, Any], bytes | None], bytes] | None = None,
     does_for: Callable[[Mapping[str, Any]], frozenset[Effect]] | None = None,
+    check: Callable[[Attempt], None] | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -150,12 +183,14 @@ def tool(
     subprocess: bool = False,
     change: Callable[[Mapping[str, Any], bytes | None], bytes] | None = None,
     does_for: Callable[[Mapping[str, Any]], frozenset[Effect]] | None = None,
+    check: Callable[[Attempt], None] | None = None,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a sync, async or generator function; the model reads its signature and docstring.
 
     `does` says what a call does to the world: "nothing", "read", "write", "execute", "network", or
     several of them. A tool that does not say is taken to execute, so that it always asks. `touch` names
-    the arguments an approval looks at. A parameter of type `ToolContext` is given the context of the
+    the arguments an approval looks at, and `check` refuses a call that cannot be done. A parameter of type
+    `ToolContext` is given the context of the
     call. Raises ToolDefinitionError.
     """
 
@@ -173,6 +208,7 @@ def tool(
             change,
             does_for,
             description,
+            check=check,
         )
         _check_touch(made)
         return made

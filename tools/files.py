@@ -6,14 +6,16 @@ Paths lead where `ToolContext.path` lets them; links slipped in afterwards are n
 from __future__ import annotations
 
 import difflib
+import errno
 import os
+import stat
 from collections.abc import Generator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from tools.context import ToolContext
-from tools.definition import ToolError, Touch, tool
+from tools.definition import Attempt, ToolError, Touch, tool
 from tools.search_files import entries, is_skipped, left_out_note
 from tools.workspace import (
     COMPARED_BYTES,
@@ -31,7 +33,21 @@ _DEEPEST = 100
 _PATH = Touch(paths=("path",))
 
 
-@tool(does="read", touch=_PATH)
+def _must_be_file(attempt: Attempt) -> None:
+    path, real = attempt.arguments["path"], attempt.path
+    if real is None:
+        return
+    with _explained(path, real):
+        mode = os.stat(real, follow_symlinks=False).st_mode
+    if stat.S_ISDIR(mode):
+        raise ToolError(f"{path} is a folder, not a regular file; list_files shows what is in it.")
+    if not stat.S_ISREG(mode):
+        raise ToolError(f"{path} is not a regular file.")
+    if not os.access(real, os.R_OK):
+        raise ToolError(f"{path} cannot be used: {os.strerror(errno.EACCES)}.")
+
+
+@tool(does="read", touch=_PATH, check=_must_be_file)
 def read_file(context: ToolContext, path: str, start_line: int = 1, line_count: int = 500) -> str:
     """Read a text file.
 
@@ -62,11 +78,24 @@ def read_file(context: ToolContext, path: str, start_line: int = 1, line_count: 
     return b"".join(lines).decode("utf-8", "replace") or f"{path} is empty."
 
 
+def _must_be_writable(attempt: Attempt) -> None:
+    path, real = attempt.arguments["path"], attempt.path
+    if real is None:
+        return
+    if real.is_dir():
+        raise ToolError(f"{path} is a folder; a file needs a name of its own.")
+    if real.exists() and not real.is_file():
+        raise ToolError(f"{path} is there already and is not a regular file.")
+    above = next(folder for folder in real.parents if folder.exists())
+    if not above.is_dir():
+        raise ToolError(f"{above.name} is a file, so {path} cannot lie in it.")
+
+
 def _written(arguments: Mapping[str, Any], _old: bytes | None) -> bytes:
     return _encoded(str(arguments["content"]))
 
 
-@tool(does="write", touch=_PATH, change=_written)
+@tool(does="write", touch=_PATH, change=_written, check=_must_be_writable)
 def write_file(context: ToolContext, path: str, content: str) -> str:
     """Write a whole file; its folders are made, and what was there is replaced.
 
@@ -100,7 +129,7 @@ def _edited(arguments: Mapping[str, Any], old: bytes | None) -> bytes:
     count = text.count(before)
     if count == 0:
         raise ToolError(
-            f"old_text is not in {arguments['path']}, character by character.{_near(text, before)}"
+            f"old_text is not in {arguments['path']}, character by character.", _near(text, before)
         )
     if count > 1 and arguments.get("everywhere") is not True:
         raise ToolError(
@@ -129,7 +158,17 @@ def edit_file(context: ToolContext, path: str, old_text: str, new_text: str, eve
     return f"Edited {path}."
 
 
-@tool(does="read", touch=_PATH)
+def must_be_folder(attempt: Attempt) -> None:
+    """The check of a tool that looks through the folder at `path`. Raises ToolError."""
+    path, real = attempt.arguments.get("path", "."), attempt.path
+    if real is None:
+        return
+    with _explained(path, real):
+        if not stat.S_ISDIR(os.stat(real, follow_symlinks=False).st_mode):
+            raise ToolError(f"{path} is a file, not a folder.")
+
+
+@tool(does="read", touch=_PATH, check=must_be_folder)
 def list_files(context: ToolContext, path: str = ".", depth: int = 1) -> str:
     """List a folder: one entry a line, folders with a slash, files with their size in bytes.
 
@@ -225,7 +264,7 @@ def _explained(path: str, real: Path) -> Generator[None]:
     try:
         yield
     except FileNotFoundError as err:
-        raise ToolError(f"There is no {path}.{_similar(real)}") from err
+        raise ToolError(f"There is no {path}.", _similar(real)) from err
     except (IsADirectoryError, NotADirectoryError) as err:
         raise ToolError(f"{path} is not what is needed here: {err.strerror}.") from err
     except OSError as err:

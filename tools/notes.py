@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tools.context import ToolContext
-from tools.definition import Effect, ToolError, tool
+from tools.definition import Attempt, Effect, ToolError, tool
 from tools.workspace import read_real, write_real
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _-]{0,63}")
@@ -21,7 +21,24 @@ def _does(arguments: Mapping[str, Any]) -> frozenset[Effect]:
     return frozenset(("read",) if arguments.get("action") in ("list", "read") else ("write",))
 
 
-@tool(does=("read", "write"), does_for=_does)
+def _must_be_note(attempt: Attempt) -> None:
+    arguments = attempt.arguments
+    if arguments["action"] != "list":
+        _check_name(str(arguments.get("name", "")))
+    _check_size(str(arguments.get("text", "")).encode("utf-8", "replace"))
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise ToolError("A note's name is 1 to 64 letters, digits, spaces, '-' or '_'.")
+
+
+def _check_size(data: bytes) -> None:
+    if len(data) > _MOST_BYTES:
+        raise ToolError(f"A note holds at most {_MOST_BYTES:,} bytes, and this would be {len(data):,}.")
+
+
+@tool(does=("read", "write"), does_for=_does, check=_must_be_note)
 def notes(
     context: ToolContext,
     action: Literal["list", "read", "write", "append", "delete"],
@@ -40,8 +57,7 @@ def notes(
     folder = Path(os.path.realpath(context.notes_folder))
     if action == "list":
         return "\n".join(_names(folder)) or "There are no notes."
-    if not _NAME.fullmatch(name):
-        raise ToolError("A note's name is 1 to 64 letters, digits, spaces, '-' or '_'.")
+    _check_name(name)
     path = folder / f"{name}.md"
     old = _read(path)
     if action in ("read", "delete") and old is None:
@@ -75,8 +91,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _write(path: Path, data: bytes, folder: Path) -> None:
-    if len(data) > _MOST_BYTES:
-        raise ToolError(f"A note holds at most {_MOST_BYTES:,} bytes, and this would be {len(data):,}.")
+    _check_size(data)
     if not path.exists() and len(_names(folder)) >= _MOST_NOTES:
         raise ToolError(f"There are {_MOST_NOTES} notes already; delete one first.")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

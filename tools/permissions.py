@@ -6,21 +6,24 @@ Decides nothing from text prefixes and asks wherever it is not sure. Runs no too
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from tools.context import Grants, call_digest, content_digest
-from tools.definition import Effect, Tool, ToolError
+from tools.definition import Attempt, Effect, Json, Tool, ToolError
 from tools.facts import READING, Facts, look
 from tools.offers import ScopeOffer, offers, touched, touched_lines
 from tools.preview import Preview, show_call, show_change, visible
 from tools.rules import Rule, Verdict, canonical
 from tools.sandbox import Sandbox
+from tools.schema import ArgumentsError
 from tools.shell_words import Argv, plain_prefix
 from tools.workspace import COMPARED_BYTES, Place, Workspace, read_real
 
 Mode = Literal["ask", "read", "all", "none", "plan"]
+
+_NONE = "Tools are refused in this chat (approval mode none)."
 
 
 class Call(Protocol):
@@ -49,6 +52,10 @@ class Decision:
     """The rule that decided."""
     touched: tuple[str, ...] = ()
     """Paths, programs and origins, for the audit log."""
+    fault: bool = False
+    """Refused by nobody: it could not run whatever anybody said, and `reason` tells the model why."""
+    arguments: Json = field(default_factory=dict[str, Any])
+    """What was decided about, and what is to run: the call's arguments as its tool takes them."""
 
 
 def decide(
@@ -64,17 +71,24 @@ def decide(
 
     `rules` are those that hold: saved ones and this session's. `sandbox` is what commands would run
     in. Reads files for the diff, so it belongs on a worker thread. Never raises for anything the
-    model wrote.
+    model wrote. A call that cannot run is denied as a `fault`, so that nobody is asked about it.
     """
     if call.name != tool.name:
-        return Decision("deny", f"{visible(call.name)} is not {tool.name}.", Preview(""), mode)
+        return _faulty(f"{visible(call.name)} is not {tool.name}.", mode)
+    if mode == "none":
+        return Decision("deny", _NONE, Preview(""), mode)
     try:
-        return _decide(call.arguments, tool, mode, rules, workspace, sandbox)
+        return _decide(tool.checked(call.arguments), tool, mode, rules, workspace, sandbox)
+    except ArgumentsError as err:
+        return _faulty(visible(str(err)), mode)
     except (ToolError, OSError) as err:
-        preview = Preview(show_call(tool.name, call.arguments))
-        return Decision("deny", visible(str(err)), preview, mode)
+        return _faulty(visible(str(err)), mode)
     except (RecursionError, ValueError):
-        return Decision("deny", f"The arguments of {tool.name} are nested too deeply.", Preview(""), mode)
+        return _faulty(f"The arguments of {tool.name} are nested too deeply.", mode)
+
+
+def _faulty(reason: str, mode: Mode) -> Decision:
+    return Decision("deny", reason, Preview(""), mode, fault=True)
 
 
 def _decide(
@@ -87,6 +101,9 @@ def _decide(
 ) -> Decision:
     facts = look(arguments, tool, workspace)
     verdict, reason, rule = _judge(facts, mode, rules)
+    if verdict == "ask" or (verdict == "allow" and facts.effects != READING):
+        # Reading that asks nobody tells by itself what is not there.
+        _try(facts, mode)
     preview, contents = _preview(facts, sandbox)
     paths = frozenset(place.path for place in facts.places)
     grants = Grants(call_digest(tool, arguments), paths, contents)
@@ -99,7 +116,45 @@ def _decide(
         None if verdict == "deny" else grants,
         rule.id if rule else None,
         tuple(touched(facts)),
+        arguments=dict(arguments),
     )
+
+
+# ---- trying --------------------------------------------------------------------------------
+
+
+def _try(facts: Facts, mode: Mode) -> None:
+    """Raise ToolError for a call that cannot come to anything.
+
+    Its file is looked at only where it lies in the workspace, and what that holds is told only where
+    reading is allowed unasked.
+    """
+    tool = facts.tool
+    place = facts.places[0] if len(facts.places) == 1 and facts.places[0].inside else None
+    path = None if place is None else place.path
+    try:
+        if tool.check is not None:
+            tool.check(Attempt(facts.arguments, facts.space is not None, path))
+        if tool.change is not None and path is not None:
+            tool.change(facts.arguments, _current(path))
+    except ToolError as err:
+        if mode in ("read", "all", "plan"):
+            raise
+        raise ToolError(err.plain) from err
+    except Exception:  # A tool is anybody's code; a look that fails decides nothing.
+        return
+
+
+def _current(path: Path) -> bytes | None:
+    """What the file at a real path holds, None where there is none. Raises ToolError for a folder."""
+    try:
+        return read_real(path, COMPARED_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except NotADirectoryError as err:
+        raise ToolError(f"{path.parent.name} is a file, so nothing can lie in it.") from err
+    except OSError as err:
+        raise ToolError(f"{path.name} cannot be used: {err.strerror or err}.") from err
 
 
 # ---- judging -------------------------------------------------------------------------------
@@ -108,7 +163,7 @@ def _decide(
 def _judge(facts: Facts, mode: Mode, rules: Sequence[Rule]) -> tuple[Verdict, str, Rule | None]:
     name, effects = facts.tool.name, facts.effects
     if mode == "none":
-        return "deny", "Tools are refused in this chat (approval mode none).", None
+        return "deny", _NONE, None
     for place in facts.places:
         if place.hidden:
             return "deny", f"{visible(place.shown)} belongs to Fireside itself; no tool may touch it.", None

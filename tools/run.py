@@ -52,6 +52,11 @@ async def run(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) ->
     )
     if context.cancelled:
         return ToolResult("Cancelled before it started.", "cancelled")
+    try:
+        # Building a schema imports pydantic the first time, which takes longer than a frame.
+        arguments = await asyncio.to_thread(tool.checked, arguments)
+    except ArgumentsError as err:
+        return ToolResult(clean_text(str(err)), "failed")
     if not _is_granted(tool, arguments, context):
         return ToolResult("Refused: nobody approved this call.", "refused")
     call = _Call(tool, arguments, context, capture)
@@ -177,7 +182,6 @@ class _Call:
             return "failed", f"The tool {self._tool.name} failed. {describe_error(err)}"
 
     async def _result(self) -> object:
-        # Building a schema imports pydantic the first time, which takes longer than a frame.
         values = await asyncio.to_thread(self._tool.validate, self._arguments)
         function = self._tool.function
         if name := context_parameter(function):

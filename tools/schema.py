@@ -7,6 +7,7 @@ from __future__ import annotations
 import enum
 import inspect
 import json
+import math
 import sys
 import types
 import typing
@@ -16,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Optional, TypeAlias
 
 from tools.docstring import read_docstring
+from tools.output import describe_error
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 Json: TypeAlias = dict[str, Any]
 
 _MAX_ERRORS = 8
+_MAX_DEPTH = 100
 _CONTEXT = "ToolContext"
 
 
@@ -96,17 +99,69 @@ class ToolSchema:
 
     def validate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """As `validate_arguments`."""
+        model = self._read(arguments)
+        return {self._names[key]: getattr(model, key) for key in self._given(model)}
+
+    def checked(self, arguments: Mapping[str, Any]) -> Json:
+        """The given arguments as JSON that `validate` makes the very same values of.
+
+        Where a type has no such JSON (a secret that hides itself), the argument stays as it was given.
+        Raises ArgumentsError.
+        """
+        model = self._read(arguments)
+        return {self._names[key]: self._as_json(model, key, arguments) for key in self._given(model)}
+
+    def _as_json(self, model: BaseModel, key: str, arguments: Mapping[str, Any]) -> Any:
+        name = self._names[key]
+        try:
+            part = model.model_dump(mode="json", include={key}, exclude_unset=True, warnings=False)[key]
+            again = self._read({**arguments, name: part})
+            return part if _same(getattr(model, key), getattr(again, key)) else arguments[name]
+        except Exception:  # Types are their author's, and so is what writing and comparing them does.
+            return arguments[name]
+
+    def _given(self, model: BaseModel) -> Iterator[str]:
+        return (key for key in self._names if key in model.model_fields_set)
+
+    def _read(self, arguments: Mapping[str, Any]) -> BaseModel:
         from pydantic import ValidationError
 
         try:
-            model = self._model.model_validate(dict(arguments))
+            return self._model.model_validate(dict(arguments))
         except ValidationError as err:
             found = err.errors(include_url=False, include_context=False)
             raise ArgumentsError(self.name, [_sentence(item) for item in found[:_MAX_ERRORS]]) from None
         except RecursionError as err:
             raise ArgumentsError(self.name, ["they are nested too deeply"]) from err
-        given = (key for key in self._names if key in model.model_fields_set)
-        return {self._names[key]: getattr(model, key) for key in given}
+        except Exception as err:  # A type is its author's code.
+            raise ArgumentsError(self.name, [f"they cannot be checked: {describe_error(err)}"]) from err
+
+
+def plain_arguments(name: str, arguments: Mapping[str, Any]) -> Json:
+    """A copy of arguments that JSON can hold: bounded in depth, every number finite.
+
+    Raises ArgumentsError.
+    """
+    return {str(key): _plain(name, value, 1) for key, value in arguments.items()}
+
+
+def _plain(name: str, value: Any, depth: int) -> Any:
+    if depth > _MAX_DEPTH:
+        raise ArgumentsError(name, ["they are nested too deeply"])
+    match value:
+        case float() if not math.isfinite(value):
+            raise ArgumentsError(name, ["they hold a number that is not finite"])
+        case dict():
+            items = typing.cast("Json", value).items()
+            return {str(key): _plain(name, item, depth + 1) for key, item in items}
+        case list() | tuple():
+            return [_plain(name, item, depth + 1) for item in typing.cast("list[Any]", value)]
+        case _:
+            return value
+
+
+def _same(one: object, other: object) -> bool:
+    return type(one) is type(other) and one == other
 
 
 # ---- reading a signature -------------------------------------------------------------------
@@ -256,7 +311,9 @@ def _model(name: str, parameters: list[_Parameter]) -> type[BaseModel]:
     from pydantic import ConfigDict, create_model
     from pydantic.errors import PydanticUserError
 
-    config = ConfigDict(extra="forbid", coerce_numbers_to_str=True, ser_json_inf_nan="null")
+    config = ConfigDict(
+        extra="forbid", coerce_numbers_to_str=True, ser_json_inf_nan="null", allow_inf_nan=False
+    )
     # Fields have names of their own, since a parameter may be called `schema`, `copy` or `_x`.
     fields: dict[str, Any] = {f"p{index}": _field(parameter) for index, parameter in enumerate(parameters)}
     try:

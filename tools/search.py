@@ -9,11 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from tools.context import ToolContext
-from tools.definition import ToolError, Touch, tool
+from tools.definition import Attempt, ToolError, Touch, tool
+from tools.files import must_be_folder
 from tools.process import run_process
 from tools.search_files import Walk, left_out_note, name_matches
 
 _MOST = 200
+_MOST_PATTERN = 10_000
+"""A longer pattern is left to the process that searches: reading it takes its time."""
 _TIME_S = 20.0
 _ROOM = str(Path(__file__).parent.parent)
 _SCRIPT = """import sys
@@ -23,7 +26,7 @@ sys.exit(main(sys.argv[2:]))"""
 _PATH = Touch(paths=("path",))
 
 
-@tool(does="read", touch=_PATH)
+@tool(does="read", touch=_PATH, check=must_be_folder)
 def find_files(context: ToolContext, pattern: str, path: str = ".") -> str:
     """Find files by name; version control, caches and installed packages are left out.
 
@@ -48,7 +51,20 @@ def find_files(context: ToolContext, pattern: str, path: str = ".") -> str:
     return "\n".join([*lines, *filter(None, (left_out_note(walk.left_out),))])
 
 
-@tool(does="read", touch=_PATH, time_s=60.0)
+def _must_be_searchable(attempt: Attempt) -> None:
+    arguments = attempt.arguments
+    if not arguments["text"]:
+        raise ToolError("There is no text to look for.")
+    if attempt.path is not None and not attempt.path.exists():
+        raise ToolError(f"There is no {arguments.get('path', '.')}.")
+    if arguments.get("regex") is True and len(arguments["text"]) <= _MOST_PATTERN:
+        try:
+            re.compile(arguments["text"])
+        except (re.error, RecursionError, OverflowError) as err:
+            raise ToolError(f"text is no regular expression: {err}.") from err
+
+
+@tool(does="read", touch=_PATH, time_s=60.0, check=_must_be_searchable)
 async def search_text(
     context: ToolContext,
     text: str,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tools.context import ToolContext
-from tools.definition import ToolError, Touch, tool
+from tools.definition import Attempt, ToolError, Touch, tool
 from tools.output import Captured
 from tools.process import Ended, run_process
 from tools.sandbox import find_sandbox
@@ -21,7 +21,19 @@ _LONGEST_S = 600.0
 _NOTE_BYTES = 128
 
 
-@tool(does="execute", touch=Touch(command="command"), subprocess=True, time_s=_LONGEST_S + 30)
+def _must_run(attempt: Attempt) -> None:
+    text = str(attempt.arguments.get("command", attempt.arguments.get("code")))
+    if not attempt.has_workspace:
+        raise ToolError("This chat has no workspace; start Fireside with --workspace FOLDER.")
+    if not text.strip():
+        raise ToolError("There is nothing to run: it is empty.")
+    if "\0" in text:
+        raise ToolError("It cannot be run: it holds a zero byte.")
+
+
+@tool(
+    does="execute", touch=Touch(command="command"), subprocess=True, time_s=_LONGEST_S + 30, check=_must_run
+)
 async def run_shell(
     context: ToolContext, command: str, timeout_s: float = 120.0, network: bool = False
 ) -> Captured:
@@ -37,7 +49,7 @@ async def run_shell(
     return await _run((shell, *options, "-c", command), context, timeout_s, network=network)
 
 
-@tool(does="execute", touch=Touch(code="code"), subprocess=True, time_s=_LONGEST_S + 30)
+@tool(does="execute", touch=Touch(code="code"), subprocess=True, time_s=_LONGEST_S + 30, check=_must_run)
 async def run_python(
     context: ToolContext, code: str, timeout_s: float = 60.0, network: bool = False
 ) -> Captured:

@@ -10,11 +10,11 @@ import re
 import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import SplitResult, urljoin, urlsplit
 
 from tools.addresses import resolve
 from tools.context import ToolContext
-from tools.definition import ToolError, Touch, tool
+from tools.definition import Attempt, ToolError, Touch, tool
 from tools.html_text import html_to_text
 
 if TYPE_CHECKING:
@@ -31,7 +31,11 @@ _TEXTS = re.compile(
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE | re.ASCII)
 
 
-@tool(does="network", touch=Touch(url="url"), time_s=_TIME_S + 10)
+def _must_be_address(attempt: Attempt) -> None:
+    _check_address(str(attempt.arguments["url"]))
+
+
+@tool(does="network", touch=Touch(url="url"), time_s=_TIME_S + 10, check=_must_be_address)
 async def fetch_page(context: ToolContext, url: str) -> str:
     """Read a web page as text.
 
@@ -102,18 +106,8 @@ def _site(host: str | None) -> str:
 
 async def _request(client: httpx.AsyncClient, url: str, listed: Sequence[str]) -> httpx.Request:
     """The request to the one address that was checked, under the name that was asked for."""
-    if len(url) > _MOST_ADDRESS or any(char <= " " or char in "\x7f\\" for char in url):
-        raise ToolError(f"That is no web address: {url[:200]!r}.")
-    try:
-        parts = urlsplit(url)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-    except ValueError as err:
-        raise ToolError(f"That is no web address: {url[:200]!r}.") from err
-    host = parts.hostname
-    if parts.scheme not in ("http", "https") or not host:
-        raise ToolError("Only full http and https addresses can be read.")
-    if parts.username is not None or parts.password is not None:
-        raise ToolError("An address with a user name or a password in it is refused.")
+    parts, port = _check_address(url)
+    host = parts.hostname or ""
     address = await resolve(host, port, listed)
     shown = f"[{address}]" if ":" in address else address
     pinned = parts._replace(netloc=f"{shown}:{port}", fragment="").geturl()
@@ -126,6 +120,22 @@ async def _request(client: httpx.AsyncClient, url: str, listed: Sequence[str]) -
         "Accept-Encoding": "identity",
     }
     return client.build_request("GET", pinned, headers=headers, extensions={"sni_hostname": name})
+
+
+def _check_address(url: str) -> tuple[SplitResult, int]:
+    """A full http or https address in its parts, and its port. Raises ToolError for anything else."""
+    if len(url) > _MOST_ADDRESS or any(char <= " " or char in "\x7f\\" for char in url):
+        raise ToolError(f"That is no web address: {url[:200]!r}.")
+    try:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError as err:
+        raise ToolError(f"That is no web address: {url[:200]!r}.") from err
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ToolError("Only full http and https addresses can be read.")
+    if parts.username is not None or parts.password is not None:
+        raise ToolError("An address with a user name or a password in it is refused.")
+    return parts, port
 
 
 async def _page(response: httpx.Response, url: str) -> _Page:

@@ -1,4 +1,4 @@
-"""Whether one call may run: the policy first, then a person, and every decision in the audit log.
+"""Whether one call may run: its arguments first, then the policy, then a person; all in the audit log.
 
 Anything that is not an exact yes is a no. Unknown content of an answer widens nothing.
 """
@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from app.sessions.arguments import UnfitError, checked
 from app.sessions.elicit import Answer, shortened
+from app.sessions.events import SessionNoticeEvent
 from app.sessions.items import FunctionCall
 from app.sessions.ledger import AuditEntry, Rule
 from app.sessions.records import Json
@@ -34,18 +36,22 @@ class Approval:
     edited: Json | None = None
     """The arguments a person put in place of the model's."""
     stop: bool = False
+    fault: bool = False
+    """Nobody refused it: it cannot run."""
     grants: Any = None
 
     @property
     def denial(self) -> str:
-        """What the model reads of a refused call."""
+        """What the model reads of a call that does not run."""
+        if self.fault:
+            return self.reason
         who = "The user declined this call" if self.origin == "person" else "This call was refused"
         return f"{who}{f': {self.reason}' if self.reason else '.'}"
 
 
 async def approve(turn: Turn, call: FunctionCall, tool: SessionTool, arguments: Json) -> Approval:
-    """Decide about a call; asks the person where the policy says so."""
-    decision = await _decide(turn, tool, arguments)
+    """Decide about a call; asks the person where the policy says so, and nobody where it cannot run."""
+    arguments, decision = await _looked_at(turn, tool, arguments)
     match decision.verdict:
         case "allow":
             found = Approval(True, arguments, decision.origin, decision.reason, grants=decision.grants)
@@ -54,7 +60,7 @@ async def approve(turn: Turn, call: FunctionCall, tool: SessionTool, arguments: 
             answer = await turn.live.elicitations.ask(_question(call, tool, arguments, decision))
             found, rule = await _answered(turn, tool, arguments, decision, answer)
         case _:
-            found, rule = Approval(False, arguments, decision.origin, decision.reason), None
+            found, rule = _refused(arguments, decision), None
     entry = AuditEntry(
         session_id=turn.live.id,
         call_id=call.call_id,
@@ -66,6 +72,24 @@ async def approve(turn: Turn, call: FunctionCall, tool: SessionTool, arguments: 
     )
     await turn.live.services.ledger.add(rule, entry)
     return found
+
+
+def _refused(arguments: Json, decision: Decision) -> Approval:
+    return Approval(False, arguments, decision.origin, decision.reason, fault=decision.fault)
+
+
+async def _looked_at(turn: Turn, tool: SessionTool, written: Json) -> tuple[Json, Decision]:
+    """The arguments as they would run, and what the policy says of a call with them."""
+    try:
+        arguments = await checked(tool, written)
+    except UnfitError as err:
+        # Where nothing is allowed at all, that is the answer, and no better call would help.
+        if turn.settings.approve == "none":
+            decision = await _decide(turn, tool, written)
+            if decision.verdict == "deny":
+                return written, decision
+        return written, Decision("deny", str(err), "tool", fault=True)
+    return arguments, await _decide(turn, tool, arguments)
 
 
 async def _decide(turn: Turn, tool: SessionTool, arguments: Json) -> Decision:
@@ -124,13 +148,21 @@ async def _answered(
 async def _edited(turn: Turn, tool: SessionTool, arguments: Json, wanted: Any) -> Approval:
     """Exactly the arguments a person wrote, once; what no approval can cover stays refused."""
     if not isinstance(wanted, Mapping):
-        return Approval(False, arguments, "person", "the edited arguments are no object")
-    edited: Json = dict(cast("Mapping[str, Any]", wanted))
-    decision = await _decide(turn, tool, edited)
+        return _unusable(turn, arguments, f"The edited arguments of {tool.name} are no object.")
+    edited, decision = await _looked_at(turn, tool, dict(cast("Mapping[str, Any]", wanted)))
+    if decision.fault:
+        return _unusable(turn, edited, decision.reason)
     if decision.verdict == "deny":
-        return Approval(False, edited, decision.origin, decision.reason)
+        return _refused(edited, decision)
     changed = edited if edited != arguments else None
     return Approval(True, edited, "person", "approved with edits", changed, grants=decision.grants)
+
+
+def _unusable(turn: Turn, edited: Json, reason: str) -> Approval:
+    """A person's own arguments that cannot run: the person is told, and the model that it did not run."""
+    message = f"The call was not run with your arguments. {reason}"
+    turn.publish(SessionNoticeEvent(code="unusable_arguments", message=message))
+    return Approval(False, edited, "person", f"the arguments they put in its place cannot be used. {reason}")
 
 
 def _rule(turn: Turn, tool: SessionTool, offers: Sequence[Json], content: Json) -> Rule | None:

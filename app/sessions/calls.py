@@ -7,9 +7,10 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from app.sessions.approvals import Approval, approve
+from app.sessions.arguments import UnfitError, fitting, read
 from app.sessions.children import depth_of
 from app.sessions.elicit import Answer
 from app.sessions.events import (
@@ -85,23 +86,24 @@ class Calls:
         )
 
     async def _one(self, call: FunctionCall) -> None:
-        settled, result = call, _Result("", is_error=True)
-        arguments = _arguments(call)
-        tool = self._tools.get(call.name)
-        if arguments is None:
-            result = _Result(
-                f"The call could not be read: {call.error or 'its arguments are no JSON object'}. "
-                f"Write the arguments as one JSON object and call again.",
-                is_error=True,
-            )
-        elif call.name in self._clients:
-            result = await self._from_client(call)
-        elif tool is None:
-            names = ", ".join(sorted([*self._tools, *self._clients])) or "none"
-            result = _Result(f"There is no tool {call.name[:80]!r}. There are: {names}.", is_error=True)
-        else:
-            settled, result = await self._from_tool(call, tool, arguments)
+        try:
+            settled, result = await self._answered(call)
+        except UnfitError as err:
+            settled, result = call, _Result(str(err), is_error=True)
         await self._finish(settled, result)
+
+    async def _answered(self, call: FunctionCall) -> tuple[FunctionCall, _Result]:
+        """The call as it is kept, and its result. Raises UnfitError for one that cannot run."""
+        client, tool = self._clients.get(call.name), self._tools.get(call.name)
+        if client is None and tool is None:
+            names = ", ".join(sorted([*self._tools, *self._clients])) or "none"
+            raise UnfitError(f"There is no tool {call.name[:80]!r}. There are: {names}.")
+        arguments = read(call)
+        if client is not None:
+            await asyncio.to_thread(fitting, call.name, client.get("parameters") or {}, arguments)
+            return call, await self._from_client(call)
+        assert tool is not None
+        return await self._from_tool(call, tool, arguments)
 
     async def _from_client(self, call: FunctionCall) -> _Result:
         waiting: asyncio.Future[FunctionCallOutput] = asyncio.get_running_loop().create_future()
@@ -117,6 +119,8 @@ class Calls:
         self, call: FunctionCall, tool: SessionTool, arguments: Json
     ) -> tuple[FunctionCall, _Result]:
         approval = await approve(self._turn, call, tool, arguments)
+        if approval.fault:
+            return call, _Result(approval.denial, is_error=True)
         if not approval.granted:
             if approval.origin != "person":
                 event = PolicyDeniedEvent(
@@ -218,14 +222,3 @@ class _LiveOutput:
 
 def _place(items: Sequence[Item], call: FunctionCall) -> int:
     return next(index for index, item in enumerate(items) if item.id == call.id)
-
-
-def _arguments(call: FunctionCall) -> Json | None:
-    """The arguments as an object; None where the model wrote something else."""
-    if call.error is not None:
-        return None
-    try:
-        value = json.loads(call.arguments or "{}")
-    except (ValueError, RecursionError):
-        return None
-    return cast(Json, value) if isinstance(value, dict) else None

@@ -96,6 +96,8 @@ class Decision:
     """Handed to the tool when the call runs."""
     details: Json = field(default_factory=dict[str, Any])
     """Parts of the preview for a face that shows them one by one."""
+    fault: bool = False
+    """With "deny": nobody refused it, it cannot run, and `reason` tells the model why."""
 
 
 class Policy(Protocol):

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from app import mcp_settings, paths
 from app.kinds import SettingError
+from app.sessions.arguments import UnfitError, fitting
 from app.sessions.errors import InvalidInputError
 from app.sessions.records import Json
 from app.sessions.toolbox import (
@@ -35,6 +36,7 @@ from tools.registry import ToolRegistry, UnknownToolError
 from tools.rules import Rule
 from tools.run import run
 from tools.sandbox import Sandbox, find_sandbox
+from tools.schema import ArgumentsError
 from tools.workspace import PathError, Workspace
 
 LEAST_OUTPUT_BYTES = 1024
@@ -162,6 +164,16 @@ class RoomTool:
     def effects(self, arguments: Mapping[str, Any]) -> frozenset[Effect]:
         return self.tool.effects(arguments) if arguments else self.tool.does
 
+    def checked(self, arguments: Mapping[str, Any]) -> Json:
+        """The arguments as JSON of what its function is going to get. Raises UnfitError."""
+        try:
+            found = self.tool.checked(arguments)
+        except ArgumentsError as err:
+            raise UnfitError(str(err)) from err
+        # What such a tool takes is known by its schema alone.
+        by_schema = self.tool.schema_override is not None
+        return fitting(self.name, self.parameters, found) if by_schema else found
+
     async def run(self, arguments: Mapping[str, Any], context: ToolRun) -> Returned:
         """Run it within what its approval granted; cancelling this ends all it started."""
 
@@ -217,7 +229,7 @@ class RoomPolicy:
         try:
             space = self._room.space(workspace)
         except PathError as err:
-            return Decision("deny", str(err), "tool")
+            return Decision("deny", str(err), "tool", fault=True)
         saved = [rule for data in rules if (rule := _rule(data)) is not None]
         call = _Call(tool.name, arguments)
         sandbox = self._room.sandbox() if tool.tool.subprocess else None
@@ -227,7 +239,7 @@ class RoomPolicy:
         return Decision(
             found.verdict,
             found.reason,
-            "rule" if found.rule_id else "mode",
+            "tool" if found.fault else "rule" if found.rule_id else "mode",
             tuple(map(_offer, found.scope_offer)),
             "\n".join(part for part in parts if part),
             found.grants,
@@ -237,6 +249,7 @@ class RoomPolicy:
                 "sandbox": preview.sandbox,
                 "touches": list(preview.touches),
             },
+            found.fault,
         )
 
 

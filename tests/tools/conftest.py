@@ -35,13 +35,18 @@ def space(tmp_path: Path) -> Workspace:
 
 @pytest.fixture
 def use(space: Workspace) -> Use:
-    """`await use(tool, context=None, **arguments)`: the call as it runs once a person allowed it."""
+    """`await use(tool, context=None, **arguments)`: what the model gets of the call, allowed by a person
+    unless it cannot run at all."""
 
     async def call(made: Tool, context: ToolContext | None = None, /, **arguments: Any) -> ToolResult:
         context = context or ToolContext(sandbox=Sandbox(None))
         context.space = context.space or space
         wanted = SimpleNamespace(name=made.name, arguments=arguments)
-        context.grants = decide(wanted, made, "ask", (), context.space).grants
+        # Reading is allowed, so that what a file holds may be told.
+        decision = decide(wanted, made, "read", (), context.space)
+        if decision.fault:
+            return ToolResult(decision.reason, "failed")
+        context.grants = decision.grants
         return await run(made, arguments, context)
 
     return call

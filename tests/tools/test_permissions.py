@@ -98,8 +98,9 @@ def test_what_each_mode_lets_pass(
 def test_what_a_tool_does_may_depend_on_the_call(space: Workspace) -> None:
     assert ask(notes, space, "read", action="list").verdict == "allow"
     assert ask(notes, space, "read", action="write", name="a").verdict == "ask"
-    assert ask(notes, space, "read", action=["list"]).verdict == "ask"
-    assert ask(notes, space, "read").verdict == "ask"
+    for unfit in ({"action": ["list"]}, {}):
+        decision = ask(notes, space, "read", **unfit)
+        assert decision.fault and "action" in decision.reason
 
 
 def test_a_call_of_another_name_is_refused(space: Workspace) -> None:
@@ -265,7 +266,7 @@ def test_every_segment_needs_its_rule(space: Workspace) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["python3 -c 'print(1)'", "bash x.sh", "ls && ls", "ls > x", "npx x", "./x", "ls $(x)", ""]
+    "command", ["python3 -c 'print(1)'", "bash x.sh", "ls && ls", "ls > x", "npx x", "./x", "ls $(x)", "#"]
 )
 def test_as_02_no_always_for_interpreters_operators_and_substitutions(space: Workspace, command: str) -> None:
     offers = shell(space, command).scope_offer
@@ -361,7 +362,7 @@ def test_a_host_rule_covers_one_origin(space: Workspace) -> None:
         "https://docs.python.org:x/",
         "//docs.python.org/",
     ):
-        assert verdict(url) == "ask", url
+        assert verdict(url) in ("ask", "deny"), url
 
 
 def test_a_tool_that_touches_several_things_is_remembered_call_by_call(space: Workspace) -> None:
@@ -393,7 +394,7 @@ def test_the_preview_shows_the_exact_call_and_the_sandbox(space: Workspace) -> N
 def test_a_file_change_is_shown_as_a_diff(space: Workspace) -> None:
     edit = {"path": "src/a.py", "old_text": "1", "new_text": "2"}
     assert "-x = 1\n+x = 2" in ask(edit_file, space, **edit).preview.diff
-    assert "cannot be applied" in ask(edit_file, space, **{**edit, "old_text": "9"}).preview.diff
+    assert ask(edit_file, space, **{**edit, "old_text": "9"}).fault
     assert "+y" in ask(write_file, space, path="n.txt", content="y\n").preview.diff
 
 
@@ -452,8 +453,9 @@ async def test_arguments_without_a_bottom_are_refused(space: Workspace) -> None:
     circular["content"] = circular
     for value in (deep, circular):
         arguments = {"path": "a", "content": value}
-        assert ask(write_file, space, "all", **arguments).verdict == "deny"
-        assert (await run(write_file, arguments, ToolContext(space=space))).status == "refused"
+        assert ask(write_file, space, "all", **arguments).fault
+        ended = await run(write_file, arguments, ToolContext(space=space))
+        assert ended.status == "failed" and "nested too deeply" in ended.text
 
 
 def test_a_refusing_rule_also_holds_for_what_touches_nothing(space: Workspace) -> None:
