@@ -65,7 +65,8 @@ class Attempt:
     """Checked: what the function is going to get, as JSON."""
     has_workspace: bool
     path: Path | None = None
-    """Where its only path really leads; None outside the workspace, where nothing is looked at unasked."""
+    """Where its only path really leads; None outside the workspace and for secrets, which nobody looks at
+    unasked."""
 
 
 @dataclass(frozen=True)

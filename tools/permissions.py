@@ -126,12 +126,12 @@ def _decide(
 def _try(facts: Facts, mode: Mode) -> None:
     """Raise ToolError for a call that cannot come to anything.
 
-    Its file is looked at only where it lies in the workspace, and what that holds is told only where
-    reading is allowed unasked.
+    Its file is looked at only where it lies in the workspace and is no secret, and what that holds is
+    told only where reading is allowed unasked.
     """
     tool = facts.tool
-    place = facts.places[0] if len(facts.places) == 1 and facts.places[0].inside else None
-    path = None if place is None else place.path
+    place = facts.places[0] if len(facts.places) == 1 else None
+    path = place.path if place is not None and place.inside and not place.secret else None
     try:
         if tool.check is not None:
             tool.check(Attempt(facts.arguments, facts.space is not None, path))

@@ -139,6 +139,12 @@ def test_outside_the_workspace_nothing_is_looked_at_unasked(space: Workspace, pa
     assert ask(list_files, space, "read", path=path).verdict == "ask"
 
 
+def test_secrets_are_not_looked_at_unasked(space: Workspace) -> None:
+    (space.root / ".env").write_text("TOKEN=1\n")
+    assert not ask(edit_file, space, "read", path=".env", old_text="TOKEN=2", new_text="x").fault
+    assert not ask(read_file, space, "ask", path=".env.local").fault
+
+
 @pytest.mark.parametrize("mode", ["none", "plan"])
 def test_what_the_mode_refuses_is_refused_by_the_mode(space: Workspace, mode: Mode) -> None:
     decision = ask(edit_file, space, mode, **{**EDIT, "old_text": "not there"})
