@@ -1,14 +1,15 @@
 """The model's view of a conversation: items as chat turns, well-formed whatever happened to them.
 
-Every call has exactly one result, two turns of a person never follow one another, long results
-are cut in the middle, and a message that was refused as too long does not keep later ones from
-fitting. The items themselves stay whole.
+Every call has exactly one result, results stand in the order of their calls, two turns of a person
+never follow one another, long results are cut in the middle, and a message that was refused as too
+long does not keep later ones from fitting. The items themselves stay whole.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from app.sessions.items import (
@@ -99,8 +100,22 @@ def cut_middle(text: str, limit: int) -> str:
     return text[:head] + note + text[len(text) - (keep - head) :]
 
 
+@dataclass
+class _Asked:
+    """A call of the last reply, and what it returned so far."""
+
+    call_id: str
+    shown_id: str
+    """One that no other call of the reply has."""
+    name: str
+    output: str | None = None
+
+
 class _Reader:
-    """Collects turns; calls and their results stay together."""
+    """Collects turns; calls and their results stay together.
+
+    Results are stored as they come. Most templates tell by the order alone which call one belongs to.
+    """
 
     def __init__(self, files: Mapping[str, Json], tool_chars: int | None, mark_interrupted: bool) -> None:
         self._files = files
@@ -109,8 +124,7 @@ class _Reader:
         self._turns: list[Turn] = []
         self._thought = ""
         self._response: str | None = None
-        self._names: dict[str, str] = {}
-        self._open: list[str] = []
+        self._asked: list[_Asked] = []
         self._stopped = False
         """Whether the last reply was stopped, and the model has yet to be told."""
         self.system: list[str] = []
@@ -177,35 +191,35 @@ class _Reader:
     def _call(self, item: FunctionCall) -> None:
         last = self._turns[-1] if self._turns else None
         same = last is not None and last["role"] == "assistant" and self._response == item.response_id
-        if last is None or not same or self._thought:
+        answered = any(asked.output is not None for asked in self._asked)
+        if last is None or not same or self._thought or answered:
             self._close_calls()
             last = self._open_assistant("", item.response_id)
         arguments = item.arguments if item.approved_arguments is None else item.approved_arguments
         function = {"name": item.name, "arguments": _object_text(arguments)}
         calls: list[Json] = last.setdefault("tool_calls", [])
-        if item.call_id in self._names and item.call_id in self._open:
-            return
-        calls.append({"id": item.call_id, "type": "function", "function": function})
-        self._names[item.call_id] = item.name
-        self._open.append(item.call_id)
+        taken = {asked.shown_id for asked in self._asked}
+        shown, number = item.call_id, 1
+        while shown in taken:
+            shown, number = f"{item.call_id}_{number}", number + 1
+        calls.append({"id": shown, "type": "function", "function": function})
+        self._asked.append(_Asked(item.call_id, shown, item.name))
 
     def _result(self, item: FunctionCallOutput) -> None:
-        if item.call_id not in self._open:
+        waiting = (asked for asked in self._asked if asked.call_id == item.call_id and asked.output is None)
+        if (asked := next(waiting, None)) is None:
             return
-        self._open.remove(item.call_id)
         output = item.output
         if self._tool_chars is not None:
             output = cut_middle(output, max(self._tool_chars, MIN_TOOL_CHARS))
-        self._add_result(item.call_id, output)
+        asked.output = output
 
     def _close_calls(self) -> None:
-        for call_id in self._open:
-            self._add_result(call_id, NO_RESULT)
-        self._open = []
-
-    def _add_result(self, call_id: str, output: str) -> None:
-        turn = {"role": "tool", "tool_call_id": call_id, "name": self._names[call_id], "content": output}
-        self._turns.append(turn)
+        for asked in self._asked:
+            content = NO_RESULT if asked.output is None else asked.output
+            turn = {"role": "tool", "tool_call_id": asked.shown_id, "name": asked.name, "content": content}
+            self._turns.append(turn)
+        self._asked = []
 
     def _part(self, block: Json) -> Json | None:
         file_id = block.get("file_id")
@@ -230,6 +244,6 @@ def _object_text(arguments: str) -> str:
     """Arguments as a JSON object: a template may refuse what a model wrote wrongly."""
     try:
         value = json.loads(arguments or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     return arguments if isinstance(value, dict) and arguments else json.dumps({"raw": arguments})

@@ -344,35 +344,39 @@ def _attached(item: Item, files: Mapping[str, str]) -> Item:
 
 def _closed(nodes: list[tuple[str | None, Item]], session: ImportedSession) -> list[tuple[str | None, Item]]:
     """The tree with a result for every call, and without results that nobody asked for."""
-    open_at: dict[str | None, dict[str, FunctionCall]] = {None: {}}
+    open_at: dict[str | None, list[tuple[str, FunctionCall]]] = {None: []}
     moved: dict[str, str | None] = {}
     kept: list[tuple[str | None, Item]] = []
     parents = {parent for parent, _ in nodes}
     for wanted, item in nodes:
         parent = moved.get(wanted, wanted) if wanted is not None else None
-        waiting = dict(open_at.get(parent, {}))
+        waiting = list(open_at.get(parent, []))
         match item:
             case FunctionCall():
-                item = replace(item, status="completed")
-                waiting[item.call_id] = item
+                wrote = item.call_id
+                taken = any(call.call_id == wrote for _, call in waiting)
+                item = replace(item, status="completed", call_id=new_id("call") if taken else wrote)
+                waiting.append((wrote, item))
             case FunctionCallOutput():
-                if item.call_id not in waiting:
+                found = next((pair for pair in waiting if pair[0] == item.call_id), None)
+                if found is None:
                     moved[item.id] = parent
                     if session.leaf == item.id:
                         session.leaf = parent
                     continue
-                del waiting[item.call_id]
+                waiting.remove(found)
+                item = replace(item, call_id=found[1].call_id)
             case _:
-                for call in waiting.values():
+                for _, call in waiting:
                     result = lost_result(call, NOT_HERE)
                     kept.append((parent, result))
                     parent = result.id
-                waiting = {}
+                waiting = []
         kept.append((parent, item))
         open_at[item.id] = waiting
         end = item.id
         if item.id not in parents:
-            for call in waiting.values():
+            for _, call in waiting:
                 result = lost_result(call, NOT_HERE)
                 kept.append((end, result))
                 end = result.id

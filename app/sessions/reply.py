@@ -247,12 +247,16 @@ class _Draft:
         calls = self.calls or list(self.outcome.tool_calls if self.outcome else ())
         clients = self.turn.settings.agent.client_tools
         items: list[FunctionCall] = []
+        taken: set[str] = set()
         for call in calls:
+            # A result is found by its call's id, which a model may write as it likes.
+            call_id = call.id if call.id and call.id not in taken else new_id("call")
+            taken.add(call_id)
             waits = call.name in clients and call.error is None
             items.append(
                 FunctionCall(
                     name=call.name,
-                    call_id=call.id,
+                    call_id=call_id,
                     arguments=call.to_message()["function"]["arguments"],
                     error=call.error,
                     status="action_required" if waits else "in_progress",

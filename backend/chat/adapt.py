@@ -104,7 +104,8 @@ def _fill_types(schema: dict[str, Any], depth: int = 0) -> None:
 
 
 def normalize(messages: Sequence[Message], *, media_marker: str = MEDIA_MARKER) -> list[dict[str, Any]]:
-    """Deep copies with text content, `developer` as `system`, named tool results, parsed arguments.
+    """Deep copies with text content, `developer` as `system`, parsed arguments, and tool results named and
+    in the order of their calls.
 
     Raises ValueError for a message that is not one.
     """
@@ -127,7 +128,24 @@ def normalize(messages: Sequence[Message], *, media_marker: str = MEDIA_MARKER) 
             turns[-1]["content"] = _joined(turns[-1]["content"], turn["content"])
             continue
         turns.append(turn)
+    _order_results(turns)
     return turns
+
+
+def _order_results(turns: list[dict[str, Any]]) -> None:
+    """Most templates link a result and its call by nothing but their places."""
+    for index, turn in enumerate(turns):
+        ids: list[str] = [call["id"] for call in turn.get("tool_calls", ())]
+        if len(ids) < 2 or len(set(ids)) < len(ids):
+            continue
+        end = index + 1
+        while end < len(turns) and turns[end]["role"] == "tool":
+            end += 1
+        places = {call_id: place for place, call_id in enumerate(ids)}
+        results = turns[index + 1 : end]
+        if all("tool_call_id" in result for result in results):
+            results.sort(key=lambda result: places.get(str(result["tool_call_id"]), len(ids)))
+            turns[index + 1 : end] = results
 
 
 def text_of(content: object, media_marker: str = MEDIA_MARKER) -> str:
