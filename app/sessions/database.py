@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import queue
 import sqlite3
 import threading
@@ -12,13 +11,21 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
-from app import paths
 from app.sessions.errors import ServerError
 from app.sessions.schema import MIGRATIONS
+from app.sessions.store_file import (
+    BUSY_S,
+    DamagedStoreError,
+    Mark,
+    close_to_others,
+    failure,
+    make_ready,
+)
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
-BUSY_S = 10.0
+MOST_CHECKED_BYTES = 256 << 20
+"""A store of this size is looked through in about a fifth of a second."""
 
 
 class Database:
@@ -29,16 +36,26 @@ class Database:
     """
 
     def __init__(self, path: Path | None) -> None:
-        self.path = path
+        self.path = path = None if path is None else make_ready(path)
+        """The real path: SQLite's log, and our locks, lie beside it whatever it was called by."""
         self._writer = _Thread("fireside-store", path, read_only=False)
         self._reader = self._writer
-        if path is not None:
+        self._mark: Mark | None = None
+        self._is_lost = False
+        if path is None:
+            return
+        try:
             self._reader = _Thread("fireside-store-read", path, read_only=True)
+        except BaseException:
+            self._writer.stop()
+            raise
+        self._mark = Mark.of(path)
 
     async def write(self, work: Work[T], *, durable: bool = True) -> T:
         """Run `work` in a transaction of its own."""
 
         def transaction(connection: sqlite3.Connection) -> T:
+            self._check_place()
             # A pragma inside a transaction would be ignored.
             connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
             connection.execute("BEGIN IMMEDIATE")
@@ -49,6 +66,7 @@ class Database:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
+            self._check_place()
             return result
 
         # A write that has begun is finished even if whoever waits for it is cancelled.
@@ -68,13 +86,30 @@ class Database:
             lambda connection: int(connection.execute("PRAGMA data_version").fetchone()[0])
         )
 
+    async def check(self) -> None:
+        """ServerError where the file is damaged; a large one is not looked through."""
+        if self.path is None or self.path.stat().st_size > MOST_CHECKED_BYTES:
+            return
+        [told] = await self.read(lambda connection: connection.execute("PRAGMA quick_check(1)").fetchone())
+        if told != "ok":
+            raise DamagedStoreError(self.path, str(told).splitlines()[-1])
+
     async def close(self) -> None:
         """Finish what was asked for and close the file."""
-        threads = {self._reader, self._writer}
-        for thread in threads:
-            thread.stop()
-        for thread in threads:
-            await asyncio.to_thread(thread.join)
+        # The reader first: the last one to close moves the log into the file, which takes one who writes.
+        for thread in dict.fromkeys((self._reader, self._writer)):
+            thread.stop(closes=not self._is_lost)
+            if not self._is_lost:
+                await asyncio.to_thread(thread.join)
+
+    def _check_place(self) -> None:
+        if self._mark is None or self.path is None:
+            return
+        try:
+            self._mark.check(self.path)
+        except ServerError:
+            self._is_lost = True
+            raise
 
 
 class _Thread(threading.Thread):
@@ -86,6 +121,7 @@ class _Thread(threading.Thread):
         self._read_only = read_only
         self._jobs: queue.SimpleQueue[tuple[Future[Any], Work[Any]] | None] = queue.SimpleQueue()
         self._stopped = False
+        self._closes = True
         opened: Future[None] = Future()
         self._opened = opened
         self.start()
@@ -98,8 +134,10 @@ class _Thread(threading.Thread):
         self._jobs.put((future, work))
         return future
 
-    def stop(self) -> None:
+    def stop(self, *, closes: bool = True) -> None:
+        """End after what was asked for. A connection that is not closed writes no more to the store's file."""
         self._stopped = True
+        self._closes = closes
         self._jobs.put(None)
 
     def run(self) -> None:
@@ -116,13 +154,15 @@ class _Thread(threading.Thread):
             try:
                 result = work(connection)
             except sqlite3.Error as err:
-                failure = _failure(err, self._path)
-                failure.__cause__ = err
-                future.set_exception(failure)
+                told = failure(err, self._path)
+                told.__cause__ = err
+                future.set_exception(told)
             except BaseException as err:
                 future.set_exception(err)
             else:
                 future.set_result(result)
+        if not self._closes:
+            threading.Event().wait()  # to let go of the connection would close it
         connection.close()
 
 
@@ -134,46 +174,29 @@ def _connect(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
             f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=BUSY_S
         )
     else:
-        paths.make_private_dir(path.parent)
-        # SQLite gives its own files beside it the mode of this one.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        path.chmod(0o600)
-        connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_S)
+        connection = _writing(path)
     try:
         connection.execute("PRAGMA temp_store=MEMORY")
-        if not read_only:
+        if read_only:
+            _version(connection)  # it opens the log now, by a name that may mean another file later
+        else:
             _migrate(connection, path)
-    except sqlite3.DatabaseError as err:
+    except sqlite3.Error as err:
         connection.close()
-        raise _failure(err, path) from err
+        raise failure(err, path) from err
     except ServerError:
         connection.close()
         raise
     return connection
 
 
-def _failure(err: sqlite3.Error, path: Path | None) -> ServerError:
-    """What SQLite says, with the file it means and what to do about it."""
-    store = f"The chat store {path}" if path else "The chat store in memory"
-    match getattr(err, "sqlite_errorcode", 0) & 0xFF:
-        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            text = f"{store} is held by another program for more than {BUSY_S:g} s. Close it and try again."
-            return ServerError(text, code="store_busy")
-        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-            text = f"{store} cannot be opened or is damaged: {err}. Move it away to start a new one"
-            return ServerError(
-                f"{text}; `fireside sessions import` reads exports back in.", code="store_unreadable"
-            )
-        case sqlite3.SQLITE_FULL:
-            return ServerError(
-                f"{store} cannot grow: the disk is full. Make room and try again.", code="store_error"
-            )
-        case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
-            return ServerError(
-                f"{store} cannot be used: {err}. Look at its folder's rights and disk.", code="store_error"
-            )
-        case _:
-            return ServerError(f"The chat store failed: {err}.", code="store_error")
+def _writing(path: Path) -> sqlite3.Connection:
+    try:
+        connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_S)
+    except sqlite3.Error as err:
+        raise failure(err, path) from err
+    close_to_others(path)
+    return connection
 
 
 def _migrate(connection: sqlite3.Connection, path: Path | None) -> None:

@@ -30,7 +30,7 @@ def newest_of(file: Path, name: str | None, limit: int) -> Sequence[Item]:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             leaves = _leaves(connection, name) if version == len(MIGRATIONS) else []
             return newest_items(connection, leaves[0], limit)[::-1] if len(leaves) == 1 else ()
-    except (sqlite3.Error, LookupError, TypeError, ValueError):  # the last ones by items of a damaged row
+    except (sqlite3.Error, TypeError, ValueError):  # the last ones by a row that holds other kinds of values
         return ()
 
 

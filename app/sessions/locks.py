@@ -9,6 +9,20 @@ from pathlib import Path
 
 from app import paths
 from app.sessions.errors import ConflictError
+from app.sessions.store_file import unusable
+
+_HANDLES: set[int] = set()
+"""The descriptors of every lock of this process."""
+
+
+def _let_go() -> None:
+    for handle in _HANDLES:
+        os.close(handle)
+    _HANDLES.clear()
+
+
+# A child that was forked and runs no other program would keep the locks of a parent that died.
+os.register_at_fork(after_in_child=_let_go)
 
 
 class SessionLocks:
@@ -22,11 +36,28 @@ class SessionLocks:
         """Own a session. ConflictError names the process that has it."""
         if self._folder is None or session_id in self._held:
             return
-        path = self._path(session_id)
+        try:
+            path = self._path(session_id)
+            while (handle := self._locked(path)) is None:
+                pass
+        except OSError as err:
+            raise unusable(self._folder, err) from err
+        with contextlib.suppress(OSError):  # the number only helps to find who has it
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, str(os.getpid()).encode(), 0)
+        self._held[session_id] = handle
+        _HANDLES.add(handle)
+
+    @staticmethod
+    def _locked(path: Path) -> int | None:
+        """A descriptor of the lock; None where its holder removed the file meanwhile. ConflictError, OSError."""
         # Not inheritable: a child that outlives us must not keep the lock.
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(handle), path.stat()):
+                    return handle
         except BlockingIOError:
             pid = os.pread(handle, 32, 0).decode("ascii", "replace").strip()
             os.close(handle)
@@ -35,9 +66,11 @@ class SessionLocks:
                 f"use --fork to go on in a copy.",
                 code="session_in_use",
             ) from None
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, str(os.getpid()).encode(), 0)
-        self._held[session_id] = handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+        return None
 
     def try_take(self, session_id: str) -> bool:
         """Own a session if nobody else does."""
@@ -54,6 +87,7 @@ class SessionLocks:
         """Give a session back; harmless if it was not ours."""
         handle = self._held.pop(session_id, None)
         if handle is not None:
+            _HANDLES.discard(handle)
             os.close(handle)
 
     def release_all(self) -> None:

@@ -79,7 +79,11 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
         )
 
     async def __aenter__(self) -> Self:
-        await self.start()
+        try:
+            await self.start()
+        except BaseException:
+            await self.store.close()
+            raise
         return self
 
     async def __aexit__(

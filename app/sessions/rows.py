@@ -99,12 +99,24 @@ def _column(name: str, value: Any) -> Any:
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
+class BrokenRowError(sqlite3.DatabaseError):
+    """A row is not what was written: the file was damaged where SQLite does not look."""
+
+    sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+
+    def __init__(self) -> None:
+        super().__init__("a row of it cannot be read")
+
+
 def record_of(row: Json) -> SessionRecord:
-    for name in _JSON_COLUMNS:
-        row[name] = None if row[name] is None else _object(row[name])
-    for name in _FLAG_COLUMNS:
-        row[name] = bool(row[name])
-    return SessionRecord(**row)
+    try:
+        for name in _JSON_COLUMNS:
+            row[name] = None if row[name] is None else _object(row[name])
+        for name in _FLAG_COLUMNS:
+            row[name] = bool(row[name])
+        return SessionRecord(**row)
+    except (ValueError, LookupError, TypeError) as err:
+        raise BrokenRowError from err
 
 
 def _object(text: str) -> Json:
@@ -188,12 +200,15 @@ def hit(session_id: str, title: str | None, archived: int, data: str, *, query: 
 
 def item_of(data: str) -> Item:
     """The item of a row. Rows were checked when they were written, so this only builds it."""
-    fields: Json = json.loads(data)
-    kind = ITEM_TYPES[fields.pop("type")]
-    for name, value in fields.items():
-        if isinstance(value, list):
-            fields[name] = tuple(cast("list[Any]", value))
-    return kind(**fields)
+    try:
+        fields: Json = json.loads(data)
+        kind = ITEM_TYPES[fields.pop("type")]
+        for name, value in fields.items():
+            if isinstance(value, list):
+                fields[name] = tuple(cast("list[Any]", value))
+        return kind(**fields)
+    except (ValueError, LookupError, TypeError, AttributeError) as err:
+        raise BrokenRowError from err
 
 
 def text_json(value: Any) -> str:

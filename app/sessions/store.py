@@ -61,8 +61,8 @@ class Store:
     def __init__(self, path: Path | None) -> None:
         if path is not None and path.is_dir():
             path = path / STORE_FILE
-        self.file = path
         self.database = Database(path)
+        self.file = path = self.database.path
         self.locks = SessionLocks(None if path is None else path.with_name("locks"))
 
     @classmethod

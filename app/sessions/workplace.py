@@ -43,6 +43,7 @@ class Workplace:
 
     async def start(self) -> None:
         """Make whole what a crash left behind, and remove what was deleted long ago."""
+        await self.store.database.check()
         await recover(self.store)
         for session_id in await self.store.purge():
             if self.store.locks.try_take(session_id):
