@@ -124,4 +124,6 @@ def _of_session(error: FiresideError) -> Failure:
 
     if isinstance(error.__cause__, BackendError):
         return explain(error.__cause__)
-    return session_failure(error.code or "error", error.message, error.remedy, error.status_code)
+    failure = session_failure(error.code or "error", error.message, error.remedy, error.status_code)
+    failure.__cause__ = error
+    return failure

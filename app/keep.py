@@ -17,6 +17,7 @@ from app.sessions.records import new_id
 from app.sessions.rows import SessionRecord
 from app.sessions.store import Store
 from app.sinks import Reply
+from app.store_question import makes_room
 from app.terminal import notify
 
 
@@ -41,17 +42,29 @@ def keep(prompt: str, system: str | None, replies: Sequence[Reply]) -> str | Non
             parent = item.id
         if leaf == question.id:
             leaf = parent
+    error = _error_of_saving(record, nodes, leaf)
+    if error is not None and makes_room(error, told=False):
+        error = _error_of_saving(record, nodes, leaf)
+    if error is not None:
+        notify(f"this chat was not saved: {error}")
+        return None
+    return record.id
+
+
+def _error_of_saving(
+    record: SessionRecord, nodes: Sequence[tuple[str | None, Item]], leaf: str
+) -> Exception | None:
     try:
         asyncio.run(_write(record, nodes, leaf))
     except (OSError, sqlite3.Error, FiresideError) as err:
-        notify(f"this chat was not saved: {err}")
-        return None
-    return record.id
+        return err
+    return None
 
 
 async def _write(record: SessionRecord, nodes: Sequence[tuple[str | None, Item]], leaf: str) -> None:
     store = Store.default()
     try:
+        await store.database.check()
         await store.add_session(record)
         await store.add_tree(record.id, nodes, leaf, record.updated_at)
     finally:

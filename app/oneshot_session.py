@@ -25,7 +25,9 @@ from app.sessions.errors import FiresideError
 from app.sessions.manager import SessionManager
 from app.sessions.snapshot import SessionSnapshot
 from app.sessions.store import Store
+from app.sessions.store_file import DamagedStoreError
 from app.sinks import Answer, Sink
+from app.store_question import makes_room
 from app.terminal import notify
 from backend.chat_engine import ChatEngine
 from backend.types import ChatCard
@@ -49,6 +51,11 @@ def run(
         tools, warnings = choose(choice.tools, folder, job.settings.get("hidden_tools", ()))
         for warning in warnings:
             notify(warning)
+    try:
+        return asyncio.run(_answer(job, asked, sink, answer, tools, folder, pictures))
+    except DamagedStoreError as err:
+        if answer.begun or not makes_room(err, told=False):
+            raise
     return asyncio.run(_answer(job, asked, sink, answer, tools, folder, pictures))
 
 

@@ -18,6 +18,8 @@ from app.questions import agreed
 from app.sessions.library import ExportFormat
 from app.sessions.manager import SessionManager
 from app.sessions.snapshot import SessionSummary
+from app.sessions.store_file import DamagedStoreError
+from app.store_question import makes_room
 from app.table import table
 from app.terminal import is_terminal, notify, prepare, replace_surrogates, sanitize
 from backend.scripted import ScriptedEngine
@@ -186,6 +188,11 @@ def _with_manager(work: Callable[[SessionManager], Awaitable[T]]) -> T:
         async with _manager() as manager:
             return await work(manager)
 
+    try:
+        return asyncio.run(inside())
+    except DamagedStoreError as err:
+        if not makes_room(err, told=False):
+            raise
     return asyncio.run(inside())
 
 

@@ -26,7 +26,7 @@ def run(start: Start, *, plain: bool = False) -> int:
     """Chat until the person leaves; returns the exit code."""
     plain = plain or bool(os.environ.get("ACCESSIBLE")) or not (is_terminal(sys.stdin) and _has_rows())
     try:
-        return asyncio.run(_plain(start) if plain else _styled(start))
+        return _run_plain(start) if plain else _run_styled(start)
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
@@ -34,12 +34,29 @@ def run(start: Start, *, plain: bool = False) -> int:
         return ExitCode.ANSWERED
 
 
+def _run_plain(start: Start) -> int:
+    if is_terminal(sys.stdin) and start.make is None and not start.private:
+        from app.store_question import look_first
+
+        look_first()  # once the console reads, the answer would be its line
+    return asyncio.run(_plain(start)).code
+
+
+def _run_styled(start: Start) -> int:
+    while (loop := asyncio.run(_styled(start))).failure is not None:
+        from app.store_question import makes_room
+
+        if not makes_room(loop.failure):
+            break
+    return loop.code
+
+
 def _has_rows() -> bool:
     """Whether standard output is a terminal on which a row can be written anew."""
     return is_terminal(sys.stdout) and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
 
 
-async def _styled(start: Start) -> int:
+async def _styled(start: Start) -> Loop:
     from app.repl.lines import LineCompleter, SharedHistory
     from app.repl.prompter import Prompter
     from app.tui.widgets.history import History, history_file
@@ -63,9 +80,9 @@ async def _styled(start: Start) -> int:
         faces.append(loop.face)
         if problem:
             loop.face.page.news(problem, error=True)
-        code = await loop.run()
+        await loop.run()
     _say_goodbye(loop.face)
-    return code
+    return loop
 
 
 def _loop(start: Start, console: Prompter, ink: Ink) -> Loop:
@@ -89,7 +106,7 @@ def _loop(start: Start, console: Prompter, ink: Ink) -> Loop:
     return loop
 
 
-async def _plain(start: Start) -> int:
+async def _plain(start: Start) -> Loop:
     from app.glyphs import ASCII
     from app.repl.console import PlainConsole
     from app.repl.face import ReplFace
@@ -104,11 +121,12 @@ async def _plain(start: Start) -> int:
     face = ReplFace(start, console, page, Ink(palette(read(DEFAULT), None), ASCII), echoes=False)
     page.clear_row = console.clear_row
     console.start()
-    code = await Loop(face, console).run()
+    loop = Loop(face, console)
+    await loop.run()
     console.clear_row()
     if not console.piped:
         _say_goodbye(face)
-    return code
+    return loop
 
 
 def _thinks(start: Start) -> bool:
@@ -141,6 +159,6 @@ def _themed(name: str | None, glyphs: Glyphs) -> Ink:
 
 def _say_goodbye(face: ReplFace) -> None:
     """How to come back to this chat."""
-    if face.session_id is not None and not face.is_private:
+    if face.session_id is not None and not face.is_private and not face.kept.store.private:
         name = face.session_id.removeprefix("sess_")[:SHOWN_ID_CHARS]
         print(f"fireside repl --resume {name}", flush=True)

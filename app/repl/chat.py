@@ -19,7 +19,7 @@ from app.repl.page import Page
 from app.sessions.errors import FiresideError
 from app.sessions.events import ResponseCreatedEvent
 from app.tui.sending import file_block
-from app.tui.start import Start, in_thread, make_manager, make_private_manager
+from app.tui.start import Start, in_thread, make_manager, make_private_manager, open_manager
 from app.tui.widgets.question import Question
 
 if TYPE_CHECKING:
@@ -92,9 +92,7 @@ class ReplChat:
 
     async def open(self) -> None:
         """Make the manager, and open the chat that was chosen. Raises what fails."""
-        manager = await in_thread(make_manager, self.start)
-        self._manager = manager
-        await manager.start()
+        manager = await open_manager(self.start, make_manager, self._hold)
         if self.start.private:
             self._private = await in_thread(make_private_manager, self.start, manager)
         for notice in self.start.notices:
@@ -102,6 +100,9 @@ class ReplChat:
         session_id = await self._chosen()
         if session_id is not None:
             await self.open_session(session_id)
+
+    def _hold(self, manager: SessionManager) -> None:
+        self._manager = manager
 
     async def _chosen(self) -> str | None:
         """The chat that the command line named."""

@@ -25,6 +25,8 @@ class Loop:
         self.face = face
         self.console = console
         self.code: int = ExitCode.ANSWERED
+        self.failure: Failure | None = None
+        """Why the chat could not begin; it was told."""
         self._hinted = False
         self._answering = False
         self._rested = asyncio.Event()
@@ -177,7 +179,7 @@ class Loop:
         if task.cancelled() or task.exception() is None:
             return
         failure = explain(_as_exception(task.exception()))
-        self.code = failure.exit_code
+        self.code, self.failure = failure.exit_code, failure
         self._tell(failure)
         self.face.leaving = True
         self.console.leave()

@@ -135,7 +135,7 @@ class _Thread(threading.Thread):
         return future
 
     def stop(self, *, closes: bool = True) -> None:
-        """End after what was asked for. A connection that is not closed writes no more to the store's file."""
+        """End after what was asked for. One that is not closed leaves the file alone."""
         self._stopped = True
         self._closes = closes
         self._jobs.put(None)

@@ -50,7 +50,7 @@ class SessionLocks:
 
     @staticmethod
     def _locked(path: Path) -> int | None:
-        """A descriptor of the lock; None where its holder removed the file meanwhile. ConflictError, OSError."""
+        """A descriptor of the lock; None where its holder removed the file. ConflictError, OSError."""
         # Not inheritable: a child that outlives us must not keep the lock.
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

@@ -15,7 +15,7 @@ from app.tui.keys import word
 from app.tui.model_state import short_name
 from app.tui.open_chats import OpenChats
 from app.tui.stage import one_line
-from app.tui.start import Start, configure, in_thread, make_manager, newest_of
+from app.tui.start import Start, configure, in_thread, make_manager, newest_of, open_manager
 from app.tui.widgets.status import Facts
 
 if TYPE_CHECKING:
@@ -70,9 +70,7 @@ class Program(OpenChats):
             if self._make is make_manager:
                 await self._glance()
             self.drawn()
-            manager = await in_thread(self._make, self.start)
-            self._manager = manager
-            await manager.start()
+            manager = await open_manager(self.start, self._make, self._hold)
             self._chat.manager = await self._private_manager() if self.start.private else manager
             self._opened.set()
             if self.start.notices:
@@ -90,6 +88,9 @@ class Program(OpenChats):
             return
         self.started()
         await in_thread(_load_markdown)
+
+    def _hold(self, manager: SessionManager) -> None:
+        self._manager = manager
 
     async def _glance(self) -> None:
         """Show the end of the chat to go on with, and wait until it is painted: all else takes longer."""
@@ -170,7 +171,7 @@ class Program(OpenChats):
         if not self.furnished:
             return None
         chat = self._chat
-        if chat.id is None or chat.private or not chat.story.items:
+        if chat.id is None or chat.private or not chat.story.items or chat.manager.store.private:
             return None
         return (
             f"fireside --resume {chat.id.removeprefix('sess_')[:8]}   goes on with {one_line(chat.title)!r}"

@@ -34,11 +34,17 @@ def _face(start: Start) -> int:
     # Until the first frame all stays that is made: looking for garbage in it takes a tenth of the time.
     gc.disable()
     palette = _palette(start)
-    with _native_output_away() as guard:
-        app = asyncio.run(_chat(start, palette, guard))
-    if app.failure is not None:
+    while True:
+        with _native_output_away() as guard:
+            app = asyncio.run(_chat(start, palette, guard))
+        if app.failure is None:
+            break
         notify(str(app.failure))
-    elif app.resume_line is not None:
+        from app.store_question import makes_room
+
+        if not makes_room(app.failure):
+            break
+    if app.failure is None and app.resume_line is not None:
         print(app.resume_line, file=sys.stderr, flush=True)
     return app.return_code or ExitCode.ANSWERED
 

@@ -19,6 +19,7 @@ from app.config import Settings
 if TYPE_CHECKING:
     from app.sessions.items import Item
     from app.sessions.manager import SessionManager
+    from app.sessions.store import Store
 
 SLOTS = 4
 """Replies that can be written at the same time."""
@@ -56,11 +57,42 @@ def make_manager(start: Start) -> SessionManager:
     """
     if start.make is not None:
         return start.make(start)
+    return _manager(start)
+
+
+async def open_manager(
+    start: Start, make: Callable[[Start], SessionManager], hold: Callable[[SessionManager], None]
+) -> SessionManager:
+    """What `make` builds, open; `hold` gets it before that. A private chat begins without a store too."""
+    from app.sessions.errors import FiresideError
+
+    held: list[SessionManager] = []
+    try:
+        held.append(await in_thread(make, start))
+        hold(held[0])
+        await held[0].start()
+        return held[0]
+    except FiresideError as err:
+        if not start.private:
+            raise
+        start.notices.append(f"{err.message} No chat of now is kept.")
+    if held:
+        await held[0].aclose()
+    from app.sessions.store import Store
+
+    manager: SessionManager = await in_thread(_manager, start, Store(None))
+    hold(manager)
+    await manager.start()
+    return manager
+
+
+def _manager(start: Start, store: Store | None = None) -> SessionManager:
     from app.sessions.manager import SessionManager
 
     folder = Path(start.workspace or ".").expanduser().resolve()
     return SessionManager(
-        engine=_engine(private=False),
+        engine=_engine(private=store is not None),
+        store=store,
         tools=_tools(start, folder),
         approve=start.approve,  # pyright: ignore[reportArgumentType] # checked by the manager
         workspace=folder,

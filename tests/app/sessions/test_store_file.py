@@ -63,8 +63,9 @@ import asyncio, os, sys
 from app import paths
 opened = []
 def watch(event, args):
-    if event == "open" and isinstance(args[0], (str, bytes, os.PathLike)) and "chats.db" in os.fsdecode(args[0]):
-        opened.append(os.fsdecode(args[0]))
+    name = os.fsdecode(args[0]) if event == "open" and isinstance(args[0], (str, bytes, os.PathLike)) else ""
+    if "chats.db" in name:
+        opened.append(name)
 sys.addaudithook(watch)
 from app.doctor.surroundings import store as doctor
 from app import keep, session_commands
@@ -136,7 +137,7 @@ os._exit(0)
 async def test_a_store_with_two_names_is_not_opened(tmp_path: Path) -> None:
     await Store(tmp_path / "a.db").close()
     (tmp_path / "b.db").hardlink_to(tmp_path / "a.db")
-    with pytest.raises(ServerError, match="2 names.*copy it"):
+    with pytest.raises(ServerError, match=r"2 names.*copy it"):
         Store(tmp_path / "b.db")
 
 
@@ -307,7 +308,9 @@ asyncio.run(main())
         assert line.startswith("store_full") and f"{tmp_path}/chats.db" in line and "full" in line
 
 
-def test_a_store_where_nothing_can_be_written_names_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_where_nothing_can_be_written_names_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> None:
         raise OSError(30, "Read-only file system")
 
