@@ -59,6 +59,7 @@ _GENERATION: dict[str, Kind] = {
     "ignore_eos": "bool",
     "lora": "adapters",
     "overflow": "overflow",
+    "reply_reserve": "count",
 }
 _LOAD: dict[str, Kind] = {
     "n_gpu_layers": "layers",

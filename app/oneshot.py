@@ -25,7 +25,14 @@ from app.running import holding
 from app.sinks import Answer, EventsSink, JsonLinesSink, JsonSink, Reply, Sink, TextSink, write_json
 from app.stdin import join_parts, read_file, read_stdin
 from app.terminal import is_terminal, notify, prepare, sanitize
-from backend.types import ChatOutcome, GenerationConfig, ModelLoadError, ReasoningPiece, TextPiece
+from backend.types import (
+    ChatOutcome,
+    GenerationConfig,
+    ModelLoadError,
+    ReasoningPiece,
+    TextPiece,
+    usual_reserve,
+)
 
 if TYPE_CHECKING:
     from app.attach import Picture
@@ -267,7 +274,13 @@ def _request(model: GenerativeModel, job: OneShot, text: str) -> Request:
         config = GenerationConfig(max_new_tokens=model.max_seq).over(config)
     if job.raw:
         return Request(text=text, config=config, n=job.replies)
+    config = kept_for_reply(config, model.max_seq)
     return dataclasses.replace(model.chat_request(_messages(job, text), config), n=job.replies)
+
+
+def kept_for_reply(config: GenerationConfig, max_seq: int) -> GenerationConfig:
+    """`config`, with the usual reserve for a reply where it names none."""
+    return config.over(GenerationConfig(reply_reserve=usual_reserve(max_seq)))
 
 
 def _show_prompt(model: GenerativeModel, job: OneShot, text: str) -> ExitCode:
@@ -282,7 +295,8 @@ def print_prompt(job: OneShot, prompt: str, tokens: int | None, max_seq: int, mo
         out.write(sanitize(prompt) if is_terminal(sys.stdout) else prompt)
         out.write("" if prompt.endswith("\n") else "\n")
         out.flush()
-        fits = "" if tokens is None or tokens < max_seq else ", which it does not fit"
+        needed = (tokens or 0) + (1 if job.raw else kept_for_reply(job.settings.generation(), max_seq).room)
+        fits = "" if needed <= max_seq else ", which it does not fit with the room that a reply needs"
         notify(f"{'?' if tokens is None else tokens} tokens of a context of {max_seq}{fits}")
     else:
         write_json(out, {"prompt": prompt, "tokens": tokens, "max_seq": max_seq, "model": model})

@@ -93,6 +93,10 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "generation.lora": ("adapters that count for replies", "none"),
     "max_rounds": ("how often one reply may call tools and go on", "50"),
     "workspace": ("the folder that tools work in", "the one Fireside began in"),
+    "generation.reply_reserve": (
+        "tokens of the context kept free for a reply; a chat that leaves fewer has outgrown it",
+        "256, or an eighth of the context",
+    ),
     "generation.overflow": ("what is done when a chat outgrows the context", "ask"),
 }
 """By full name: what it does, and what holds without it."""

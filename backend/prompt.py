@@ -64,12 +64,12 @@ class PromptBuilder:
     def build(self, request: Request, config: GenerationConfig) -> Prompt:
         """The prompt of a request under resolved settings.
 
-        Raises ContextOverflowError when it leaves no room for one token, and ValueError or
+        Raises ContextOverflowError when it leaves no room for a reply, and ValueError or
         TemplateError when the conversation cannot be rendered.
         """
         prompt = self.measure(request, config)
-        if len(prompt.tokens) >= self.max_seq:
-            raise ContextOverflowError(len(prompt.tokens), self.max_seq)
+        if not self._fits(prompt, config):
+            raise ContextOverflowError(len(prompt.tokens), self.max_seq, self._room(config))
         if not prompt.tokens:
             raise ValueError("The prompt is empty: there is nothing to continue.")
         return prompt
@@ -84,13 +84,13 @@ class PromptBuilder:
             return Prompt(request.text or "", self._tokenizer.encode_prompt([request.text or ""]))
         messages = list(request.messages)
         whole = self._render(request, messages, config)
-        if config.overflow != "truncate_oldest" or self._fits(whole):
+        if config.overflow != "truncate_oldest" or self._fits(whole, config):
             return whole
         cuts = later_exchanges(messages)
         if not cuts:
             return whole
         block = max(1, self.max_seq // 4)
-        excess = len(whole.tokens) - self.max_seq + 1
+        excess = len(whole.tokens) - self.max_seq + self._room(config)
         most = len(whole.tokens) - -(-excess // block) * block
         # Prompts shrink with every exchange that goes, so a search renders few of them.
         best = bisect_left(
@@ -136,8 +136,11 @@ class PromptBuilder:
                 return Prompt(text, tokens, is_plain=is_plain)
         return Prompt(text, self._tokenizer.encode_prompt(parts), is_plain=is_plain)
 
-    def _fits(self, prompt: Prompt) -> bool:
-        return len(prompt.tokens) < self.max_seq
+    def _fits(self, prompt: Prompt, config: GenerationConfig) -> bool:
+        return len(prompt.tokens) + self._room(config) <= self.max_seq
+
+    def _room(self, config: GenerationConfig) -> int:
+        return min(config.room, self.max_seq - 1)
 
 
 def _after(parts: Sequence[str], prior: str) -> list[str] | None:

@@ -70,21 +70,23 @@ class ContextOverflowError(BackendError, ValueError):
     """A prompt does not fit the context window; nothing was evaluated.
 
     `needed` and `available` are token counts: what the prompt takes, and what it may take so
-    that at least one token of a reply still fits. `max_seq` is the window.
+    that `reserve` tokens of a reply still fit. `max_seq` is the window.
     """
 
-    def __init__(self, needed: int, max_seq: int) -> None:
+    def __init__(self, needed: int, max_seq: int, reserve: int = 1) -> None:
         self.needed = needed
-        self.available = max_seq - 1
+        self.available = max_seq - reserve
         self.max_seq = max_seq
+        self.reserve = reserve
+        kept = "one token of the reply fits" if reserve == 1 else f"{reserve} tokens of the reply fit"
         super().__init__(
             f"The prompt has {needed} tokens, and the context window holds {max_seq} "
-            f"(at most {self.available} of prompt, so that one token of the reply fits). "
+            f"(at most {self.available} of prompt, so that {kept}). "
             f"Shorten it, or give the model a larger context (--ctx) if it was trained for one."
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ContextOverflowError, (self.needed, self.max_seq)
+        return ContextOverflowError, (self.needed, self.max_seq, self.reserve)
 
 
 class QueueFullError(BackendError, RuntimeError):
@@ -312,6 +314,7 @@ _NUMBERS: dict[str, tuple[type, float, float]] = {
     "dry_allowed_length": (int, 0, _INT_MAX),
     "seed": (int, 0, 2**32 - 2),
     "reasoning_budget": (int, 0, _INT_MAX),
+    "reply_reserve": (int, 1, _INT_MAX),
     "prompt_lookup_num_tokens": (int, 0, 64),
     "num_assistant_tokens": (int, 0, 64),
     "logprobs": (int, 0, 100),
@@ -390,6 +393,8 @@ class GenerationConfig:
     ignore_eos: bool | None = None
     lora: tuple[tuple[str, float], ...] | None = None
     overflow: Overflow | None = None
+    reply_reserve: int | None = None
+    """Tokens of the window that a prompt has to leave for the reply, or it does not fit; unset: one."""
 
     def __post_init__(self) -> None:
         for name, (kind, low, high) in _NUMBERS.items():
@@ -425,9 +430,19 @@ class GenerationConfig:
         values = ((item.name, getattr(self, item.name)) for item in dataclasses.fields(self))
         return {name: value for name, value in values if value is not None}
 
+    @property
+    def room(self) -> int:
+        """Tokens that a prompt leaves free: the reserve, or fewer where the reply may not be as long."""
+        return max(1, min(self.reply_reserve or 1, self.max_new_tokens or _INT_MAX))
+
     def over(self, lower: GenerationConfig) -> GenerationConfig:
         """This config, with unset fields taken from `lower`."""
         return GenerationConfig(**{**lower.as_dict(), **self.as_dict()})
+
+
+def usual_reserve(max_seq: int) -> int:
+    """The reserve for a reply, in tokens, that the faces keep where nobody says another."""
+    return max(1, min(256, max_seq // 8))
 
 
 FIELD_NAMES = frozenset(item.name for item in dataclasses.fields(GenerationConfig))

@@ -125,7 +125,7 @@ def _encode_error(error: Exception) -> dict[str, Any]:
         case ModelLoadError():
             fields |= {"cause": error.cause, "remedy": error.remedy}
         case ContextOverflowError():
-            fields |= {"needed": error.needed, "max_seq": error.max_seq}
+            fields |= {"needed": error.needed, "max_seq": error.max_seq, "reserve": error.reserve}
         case EngineError():
             fields |= {"remedy": error.remedy}
         case _:
@@ -139,7 +139,7 @@ def _decode_error(fields: dict[str, Any]) -> Exception:
     if kind == "ModelLoadError":
         return ModelLoadError(text, cause=fields["cause"], remedy=fields["remedy"])
     if kind == "ContextOverflowError":
-        return ContextOverflowError(fields["needed"], fields["max_seq"])
+        return ContextOverflowError(fields["needed"], fields["max_seq"], fields["reserve"])
     if kind == "EngineError":
         return EngineError(text, remedy=fields.get("remedy", ""))
     return _ERRORS.get(kind, BackendError)(text)

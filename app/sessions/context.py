@@ -65,6 +65,7 @@ class Context:
         self._engine = engine
         self._window = engine.card.max_seq
         self._config = turn.settings.generation(engine.card)
+        self._room = min(self._config.room, self._window - 1)
         self._tools = offered_tools(turn.settings, turn.live.services.toolbox, engine.card)
         self._tool_chars = max(MIN_TOOL_CHARS, int(self._window * TOOL_SHARE) * CHARS_PER_TOKEN)
         self._files: dict[str, Json] = {}
@@ -80,7 +81,7 @@ class Context:
             tokens = await self._tokens()
             if policy == "compact" and tokens > self._window * COMPACT_AT:
                 tokens = await self._compact(tokens)
-            if tokens >= self._window:
+            if not self._fits(tokens):
                 await self._make_room(policy, tokens)
         except BackendError as err:
             raise wrapped(err) from err
@@ -149,6 +150,10 @@ class Context:
         messages = await self._messages(items)
         return (await self._engine.count(messages, self._tools, self._config)).tokens
 
+    def _fits(self, tokens: int) -> bool:
+        """Whether a prompt of that many tokens leaves the room that is kept for a reply."""
+        return tokens + self._room <= self._window
+
     # ---- making room -----------------------------------------------------------------------
 
     async def _make_room(self, policy: OverflowPolicy, tokens: int) -> None:
@@ -159,8 +164,8 @@ class Context:
             case "drop":
                 tokens = await self._drop(tokens)
             case _:
-                raise ContextOverflowError(tokens, self._window)
-        if tokens >= self._window:
+                raise ContextOverflowError(tokens, self._window, self._room)
+        if not self._fits(tokens):
             await self._shorten_results(tokens)
 
     async def _ask(self, tokens: int) -> str:
@@ -169,7 +174,8 @@ class Context:
                 "mode": "form",
                 "phase": "llm_request",
                 "policy_name": "context",
-                "message": f"The conversation has {tokens} tokens and the context holds {self._window}.",
+                "message": f"The conversation has {tokens} tokens and the context holds {self._window}"
+                f"{'' if tokens >= self._window else f', of which {self._room} are kept for a reply'}.",
                 "requestedSchema": {
                     "type": "object",
                     "properties": {"choice": {"type": "string", "enum": ["compact", "drop", "error"]}},
@@ -195,13 +201,13 @@ class Context:
         low, high = 0, len(starts) - 1
         while low < high:
             middle = (low + high) // 2
-            if await self._tokens([*items, note(starts[middle])]) <= self._window * DROP_TO:
+            if await self._tokens([*items, note(starts[middle])]) <= self._window * DROP_TO - self._room:
                 high = middle
             else:
                 low = middle + 1
         chosen = note(starts[low])
         tokens = await self._tokens([*items, chosen])
-        if tokens < self._window:
+        if self._fits(tokens):
             await self._write(chosen, tokens, starts[low])
         return tokens
 
@@ -300,9 +306,9 @@ class Context:
         while has_results and self._tool_chars > MIN_TOOL_CHARS:
             self._tool_chars = max(MIN_TOOL_CHARS, self._tool_chars // 2)
             tokens = await self._tokens()
-            if tokens < self._window:
+            if self._fits(tokens):
                 return
-        raise ContextOverflowError(tokens, self._window)
+        raise ContextOverflowError(tokens, self._window, self._room)
 
 
 def system_text(system: str | None, *, planning: bool) -> str | None:

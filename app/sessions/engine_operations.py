@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from app.sessions.agents import DEFAULT_AGENT, Agent
 from app.sessions.context import offered_tools, system_text
 from app.sessions.errors import InvalidInputError, wrapped
 from app.sessions.history import turns_of
@@ -13,6 +14,8 @@ from app.sessions.items import user_message
 from app.sessions.live import LiveSession
 from app.sessions.media import blocks_of, senses
 from app.sessions.records import Json
+from app.sessions.rows import SessionRecord
+from app.sessions.settings import Settings, checked, resolve
 from app.sessions.workplace import Workplace
 from backend.chat_engine import EngineStats, Request
 from backend.types import BackendError, ChatCard
@@ -34,9 +37,11 @@ class EngineOperations(Workplace):
     async def context(self, session_id: str, draft: str = "") -> Json:
         """Tokens by part with the draft as the next message: `parts, total, window, exact`."""
         live = await self.live(session_id)
+        if live.record.leaf_id is None and not draft:
+            return await self._beginning(live.settings)
         async with self.desk.use(live.settings.model, _silent) as engine:
             turns = await self._turns(live, draft, engine.card)
-            tools = offered_tools(live.settings, live.services.toolbox, engine.card)
+            tools = offered_tools(live.settings, self._services.toolbox, engine.card)
             head = [turn for turn in turns if turn["role"] == "system"]
             without = await self._turns(live, "", engine.card)
             count = engine.count
@@ -56,13 +61,33 @@ class EngineOperations(Workplace):
             window = engine.card.max_seq
             return {"parts": parts, "total": total.tokens, "window": window, "exact": total.exact}
 
+    async def new_context(self, **changes: Any) -> Json:
+        """The same of a chat that is not made yet, with settings as `configure` takes them: what its
+        system prompt and its tools fill before a word was said."""
+        record = SessionRecord(id="", agent=Agent(DEFAULT_AGENT).to_wire(), settings=checked(changes))
+        return await self._beginning(resolve(record, self._services.defaults))
+
+    async def _beginning(self, settings: Settings) -> Json:
+        """What a chat holds before its first message, which most templates cannot do without."""
+        async with self.desk.use(settings.model, _silent) as engine:
+            card, count = engine.card, engine.count
+            tools = offered_tools(settings, self._services.toolbox, card)
+            system = system_text(settings.system, planning=settings.approve == "plan")
+            try:
+                total = await count(turns_of([user_message("")], system=system), tools)
+                bare = (await count(turns_of([user_message("")], system=system))).tokens
+            except BackendError as err:
+                raise wrapped(err) from err
+            parts = {"system": bare, "tools": total.tokens - bare, "history": 0, "draft": 0}
+            return {"parts": parts, "total": total.tokens, "window": card.max_seq, "exact": total.exact}
+
     async def preview(self, session_id: str, draft: str = "") -> Json:
         """The rendered prompt with the draft as the next message: `text, tokens, exact`."""
         live = await self.live(session_id)
         async with self.desk.use(live.settings.model, _silent) as engine:
             request = Request(
                 messages=await self._turns(live, draft, engine.card),
-                tools=offered_tools(live.settings, live.services.toolbox, engine.card),
+                tools=offered_tools(live.settings, self._services.toolbox, engine.card),
                 config=live.settings.generation(engine.card),
             )
             try:
@@ -76,7 +101,7 @@ class EngineOperations(Workplace):
         """Read a conversation ahead of its use, at the lowest priority."""
         live = await self.live(session_id)
         async with self.desk.use(live.settings.model, _silent) as engine:
-            tools = offered_tools(live.settings, live.services.toolbox, engine.card)
+            tools = offered_tools(live.settings, self._services.toolbox, engine.card)
             try:
                 await engine.warm(await self._turns(live, draft, engine.card), tools, live.id)
             except BackendError as err:

@@ -12,7 +12,7 @@ from app.sessions.errors import InvalidInputError
 from app.sessions.records import Json
 from app.sessions.rows import SessionRecord
 from app.sessions.toolbox import MODES, Mode
-from backend.types import EFFORT_LEVELS, ChatCard, GenerationConfig
+from backend.types import EFFORT_LEVELS, ChatCard, GenerationConfig, usual_reserve
 
 MAX_ROUNDS = 50
 """Replies of one turn, where nobody says how many."""
@@ -50,7 +50,7 @@ class Settings:
 
     def generation(self, card: ChatCard) -> GenerationConfig:
         """The generation settings with the effort level as this model understands it."""
-        config = self.config
+        config = self.config.over(GenerationConfig(reply_reserve=usual_reserve(card.max_seq)))
         if self.effort is None or not card.supports_thinking:
             return config
         if self.effort == "none":

@@ -26,6 +26,8 @@ class Facts:
     reused: int | None = None
     context_tokens: int | None = None
     """What the path that is shown fills of the window; None where that is not known."""
+    beginning_tokens: int = 0
+    """What system prompt and tools fill of it before a word was said."""
     context_window: int | None = None
     approve: str = "ask"
     model: str | None = None

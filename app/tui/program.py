@@ -15,7 +15,7 @@ from app.tui.keys import word
 from app.tui.model_state import short_name
 from app.tui.open_chats import OpenChats
 from app.tui.stage import one_line
-from app.tui.start import Start, configure, in_thread, make_manager, newest_of, open_manager
+from app.tui.start import Start, configure, in_thread, make_manager, new_settings, newest_of, open_manager
 from app.tui.widgets.status import Facts
 
 if TYPE_CHECKING:
@@ -288,7 +288,7 @@ class Program(OpenChats):
 
         await asyncio.sleep(COUNT_AFTER_S)
         chat, facts = self._chat, self._chat.facts
-        if chat.id is None or chat.empty or facts.running or facts.context_tokens is not None:
+        if facts.running or (facts.context_tokens is not None and not chat.empty):
             return
         # A turn that failed may fail again where it is counted.
         if chat.error is not None or self.model.load is not None:
@@ -296,8 +296,15 @@ class Program(OpenChats):
         if chat.manager.desk.card_of(facts.model) is None:
             return
         with contextlib.suppress(FiresideError):
-            found = await chat.manager.context(chat.id)
-            facts.context_tokens, facts.context_window = int(found["total"]), int(found["window"])
+            if chat.id is None:
+                found = await chat.manager.new_context(**new_settings(self.start))
+            else:
+                found = await chat.manager.context(chat.id)
+            facts.context_window = int(found["window"])
+            if chat.empty:
+                facts.beginning_tokens = int(found["total"])
+            else:
+                facts.context_tokens = int(found["total"])
             self.refresh_facts()
 
     def placed(self, grid: Grid) -> None:
@@ -312,7 +319,7 @@ class Program(OpenChats):
         asking = sum(chat.facts.asking for chat in {*self.chats.values(), self._chat})
         state, role = self._state()
         window = facts.context_window or model.window
-        tokens = 0 if self._chat.empty else facts.context_tokens
+        tokens = facts.beginning_tokens if self._chat.empty else facts.context_tokens
         self.show_facts(
             Facts(
                 asking=asking,

@@ -129,6 +129,11 @@ def make_private_manager(start: Start, beside: SessionManager) -> SessionManager
     )
 
 
+def new_settings(start: Start) -> dict[str, Any]:
+    """The settings of a new chat that its prompt shows."""
+    return {"system": start.settings.system} if start.settings.system else {}
+
+
 async def configure(manager: SessionManager, session_id: str, start: Start, *, is_new: bool) -> None:
     """Give a chat what the command line and the settings say; an old one keeps the rest of its own."""
     settings, values = start.settings, dict[str, Any]()
@@ -145,7 +150,9 @@ async def configure(manager: SessionManager, session_id: str, start: Start, *, i
     if named:
         held: dict[str, Any] = (await manager.settings(session_id))["config"]["value"]
         values["config"] = {**held, **named}
-    if system := (settings.system if is_new else flag("system")):
+    if is_new:
+        values |= new_settings(start)
+    elif system := flag("system"):
         values["system"] = system
     if not is_new and (approve := flag("approve")) is not None:
         values["approve"] = approve

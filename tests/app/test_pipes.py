@@ -385,3 +385,19 @@ def test_a_file_that_cannot_be_attached_is_refused_before_the_model_is_loaded(tm
     result = fireside("-m", "missing", "-p", "hi", "--attach", "scan.pdf", cwd=tmp_path)
     assert result.returncode == 2
     assert b"scan.pdf cannot be attached: its pages are pictures without text" in result.stderr
+
+
+@pytest.mark.parametrize("tools", [(), ("--tools", "now", "--tool-format", "generic")])
+def test_a_prompt_that_leaves_no_room_for_a_reply_does_not_fit(
+    tiny_llama: Path, tools: tuple[str, ...]
+) -> None:
+    begin = ("-m", tiny_llama, *tools, "--ctx", "1024", "-p", "word " * 60)
+    asked = fireside(*begin, "--dry-run", "--format", "json")
+    tokens = json.loads(asked.stdout)["tokens"]
+    over = fireside(*begin, "--set", f"reply_reserve={1024 - tokens + 1}")
+    assert over.returncode == 4
+    assert b"of the reply fit" in over.stderr
+    told = fireside(*begin, "--set", f"reply_reserve={1024 - tokens + 1}", "--dry-run")
+    assert b"which it does not fit" in told.stderr
+    fits = fireside(*begin, "--set", f"reply_reserve={1024 - tokens}", *SHORT)
+    assert fits.returncode in (0, 5)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from app.config import Value, resolve
 from app.figures import short_count
 from app.sessions.manager import SessionManager
 from backend.scripted import ScriptedEngine
@@ -37,6 +38,15 @@ async def test_a_chat_that_is_opened_again_after_the_program_ended(tmp_path: Pat
     async with running(store=store, start={"last": True}) as run:
         await run.until(lambda: run.texts("user"))
         await counted(run)
+
+
+async def test_a_new_chat_tells_what_its_system_prompt_fills() -> None:
+    settings = resolve({"system": Value("be kind " * 50, "--system")})
+    async with running([["one"]], settings=settings) as run:
+        await run.until(lambda: "ctx 100/8k" in bar(run))
+        await run.ask("words")
+        await run.pilot.press("ctrl+n")
+        await run.until(lambda: "ctx 100/8k" in bar(run))
 
 
 async def test_a_fork_is_counted_as_long_as_it_is() -> None:

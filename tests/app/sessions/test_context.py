@@ -97,10 +97,27 @@ async def test_a_message_that_did_not_fit_keeps_no_later_one_from_fitting(room: 
     assert chat.sent[-1][-1]["content"] == words(100, "x")
 
 
-@pytest.mark.parametrize(("size", "fits"), [(58, True), (59, True), (60, False)])
-async def test_a_prompt_fits_if_one_token_of_a_reply_does(room: MakeRoom, size: int, fits: bool) -> None:
+@pytest.mark.parametrize(
+    ("size", "config", "fits"),
+    [
+        (53, {}, True),  # an eighth of the window is kept for a reply
+        (54, {}, False),
+        (40, {"reply_reserve": 20}, True),
+        (41, {"reply_reserve": 20}, False),
+        (58, {"max_new_tokens": 2}, True),  # a reply of two tokens needs no more
+        (59, {"max_new_tokens": 2}, False),
+        (59, {"reply_reserve": 1}, True),
+        (60, {"reply_reserve": 1}, False),
+        (59, {"max_new_tokens": 1000, "reply_reserve": 1}, True),
+        (1, {"reply_reserve": 1000}, True),  # no reserve takes the whole window
+        (2, {"reply_reserve": 1000}, False),
+    ],
+)
+async def test_a_prompt_fits_if_the_room_that_is_kept_for_a_reply_does(
+    room: MakeRoom, size: int, config: dict[str, int], fits: bool
+) -> None:
     chat = await room(["ok"], engine=small())
-    await chat.manager.configure(chat.session_id, overflow="error", config={"max_new_tokens": 1000})
+    await chat.manager.configure(chat.session_id, overflow="error", config=config)
     await chat.say(words(size))
     assert (await chat.manager.get(chat.session_id)).status == ("idle" if fits else "failed")
 
@@ -258,6 +275,25 @@ async def test_thinking_that_the_model_cannot_do_is_told_once(room: MakeRoom) ->
         notices = [event for event in heard.events if isinstance(event, SessionNoticeEvent)]
     assert [event.code for event in notices] == ["thinking"]
     assert "cannot be told to think" in notices[0].message
+
+
+async def test_a_prompt_that_leaves_no_room_for_a_reply_meets_the_policy(room: MakeRoom) -> None:
+    chat = await room([words(100)], [words(100)], ["third"], engine=small(400))
+    await chat.manager.configure(chat.session_id, overflow="drop", config={"reply_reserve": 100})
+    await talk(chat, words(60, "one"), words(60, "two"))  # 320 tokens, and the next message has twenty
+    items = await chat.say(words(20, "three"))
+    assert any(isinstance(item, Compaction) and item.dropped for item in items)
+    assert "one" not in str(chat.sent[-1])
+
+
+async def test_what_a_chat_holds_before_its_first_message(room: MakeRoom) -> None:
+    chat = await room(tools=[EchoTool()])
+    bare = await chat.manager.new_context()
+    told = await chat.manager.new_context(system="be kind and brief")
+    assert told["total"] == bare["total"] + 4
+    assert told["parts"]["history"] == told["parts"]["draft"] == 0
+    await chat.manager.configure(chat.session_id, system="be kind and brief")
+    assert await chat.manager.context(chat.session_id) == told
 
 
 async def test_the_context_is_told_by_part(room: MakeRoom) -> None:
