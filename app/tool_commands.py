@@ -28,6 +28,7 @@ from tools.registry import UnknownToolError, split_choices
 from tools.run import ToolResult, run
 from tools.sandbox import find_sandbox
 from tools.trust import INSTRUCTIONS_FILE, TOOLS_FOLDER, TrustError, project_files, read_tools
+from tools.visible import one_row
 from tools.workspace import Workspace
 
 _HEADINGS = ("NAME", "DOES", "FROM", "WHAT")
@@ -81,8 +82,9 @@ def run_one(name: str, given: Sequence[str], workspace: str | None, *, yes: bool
     if decision.verdict == "deny":
         raise Failure("denied", decision.reason, exit_code=ExitCode.FAILED)
     if decision.verdict == "ask" and not yes:
-        parts = (decision.reason, decision.preview.call, decision.preview.diff, decision.preview.sandbox)
-        if not agreed("\n".join(part for part in parts if part) + "\nRun it?"):
+        shown = decision.preview
+        parts = (shown.call, shown.diff, decision.reason, *shown.touches, shown.sandbox, "Run it?")
+        if not agreed("\n".join(part for part in parts if part)):
             raise Failure(
                 "not_confirmed",
                 f"Nothing was run. {decision.reason}",
@@ -125,7 +127,8 @@ def trust(directory: str | None, *, revoke: bool) -> ExitCode:
         if fault := read_tools(folder).fault:
             notify(f"its tools cannot be used: {fault}")
         what = "has changed since it was trusted" if found.state == "changed" else "would bring this along"
-        if not agreed(f"{found.difference}\n\n{folder} {what}. Trust it, with exactly these files?"):
+        asked = f"{one_row(str(folder))} {what}. Trust it, with exactly these files?"
+        if not agreed(f"{found.difference}\n\n{asked}"):
             raise Failure(
                 "not_confirmed",
                 f"{folder} is not trusted.",

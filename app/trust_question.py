@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-import termios
 from collections.abc import Mapping
 from pathlib import Path
 
 from app import paths
 from app.project import brings_something
-from app.terminal import is_terminal, notify, sanitize
+from app.questions import answer, fits, read_through, rows_of, say
+from app.terminal import is_terminal, notify
 
 _DECLINED = "declined-folders"
 _MOST_DECLINED = 1000
@@ -38,45 +37,50 @@ def ask_about_trust(folder: Path | None = None) -> None:
         sizes = ", ".join(
             f"{_in_one_line(name)} ({len(data):,} bytes)" for name, data in sorted(files.items())
         )
-        _say(f"The folder {_in_one_line(os.path.realpath(folder))} {what}: {sizes}.")
+        say(f"The folder {_in_one_line(os.path.realpath(folder))} {what}: {sizes}.")
         if fault := trust.read_tools(folder).fault:
-            _say(f"Its tools cannot be used: {fault}.")
-        _say("They can tell the model what to do, and tools among them run on this machine.")
+            say(f"Its tools cannot be used: {fault}.")
+        say("They can tell the model what to do, and tools among them run on this machine.")
         if _is_agreed(found.difference):
             book.grant(folder, files)
         else:
             _decline(mark)
-            _say("They are not used. `fireside trust` asks again.")
+            say("They are not used. `fireside trust` asks again.")
     except trust.TrustError as err:
         notify(str(err))
 
 
 def _is_agreed(difference: str) -> bool:
-    """Yes, no, or a look first; anything else is asked again, and the end of the input means no."""
+    """Yes, no, or a look first; anything else is asked again, and the end of the input means no.
+
+    What fits the screen is shown at once; what does not is agreed to unread only by a key that says so.
+    """
+    rows = rows_of(difference)
+    seen = fits(rows)
+    if seen:
+        say("\n".join(rows))
     while True:
-        # What was typed ahead was meant for the chat, and must not trust anybody.
-        with contextlib.suppress(termios.error, OSError, ValueError):
-            termios.tcflush(sys.stdin, termios.TCIFLUSH)
-        _say("Trust it with these files? [y]es, [s]how them, [N]o ", end="")
-        line = sys.stdin.readline()
-        match line.strip().lower():
-            case "y" | "yes":
+        keys = "[y]es, [s]how them again" if seen else f"[s]how them, [u] trust {len(rows):,} rows unread"
+        match answer(f"Trust it with these files? {keys}, [N]o "):
+            case "y" | "yes" if seen:
+                return True
+            case "u" if not seen:
                 return True
             case "s" | "show":
-                _say(difference)
-            case "" | "n" | "no":
+                seen = read_through(rows) or seen
+            case None | "" | "n" | "no":
                 return False
             case _:
-                _say("Please answer y, s or n.")
+                say(
+                    "Please answer y, s or n." if seen else "Please read them first with s, or answer u or n."
+                )
 
 
 def _in_one_line(name: str) -> str:
-    """A file's name, which may hold line breaks to look like words of ours."""
-    return name.replace("\n", "\\n").replace("\t", "\\t")
+    """A name, which may hold anything to look like words of ours."""
+    from tools.visible import one_row
 
-
-def _say(text: str, end: str = "\n") -> None:
-    print(sanitize(text), end=end, file=sys.stderr, flush=True)
+    return one_row(name)
 
 
 def _mark(folder: Path, files: Mapping[str, bytes]) -> str:

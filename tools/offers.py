@@ -95,7 +95,8 @@ def touched_lines(facts: Facts) -> Iterator[str]:
         where = "" if place.inside else " (outside the workspace)"
         yield f"{verb} {visible(place.shown)}{where}"
     if facts.command is not None and not facts.command.segments:
-        yield f"no rule can cover this command: {facts.command.why}"
+        limit = "only exactly as it stands, in this chat" if any(offers(facts)) else "not at all"
+        yield f"can be remembered {limit}: {facts.command.why}"
     for place in facts.code_words:
         what = "belongs to Fireside itself" if place.hidden else "becomes code"
         yield f"names {visible(place.shown)}, which {what}"

@@ -275,9 +275,9 @@ def _is_harmless(word: str, space: Workspace | None) -> bool:
 
 
 def _preview(facts: Facts, sandbox: Sandbox | None) -> tuple[Preview, dict[Path, str]]:
-    diff, contents = "", dict[Path, str]()
+    diff, note, contents = "", "", dict[Path, str]()
     if facts.tool.change is not None and len(facts.places) == 1:
-        diff = _diff(facts, facts.places[0], contents)
+        diff, note = _diff(facts, facts.places[0], contents)
     confined = ""
     if facts.tool.subprocess:
         network = facts.arguments.get("network") is True
@@ -285,21 +285,27 @@ def _preview(facts: Facts, sandbox: Sandbox | None) -> tuple[Preview, dict[Path,
     elif "execute" in facts.effects:
         confined = "not sandboxed: it runs inside Fireside, with your rights"
     call = show_call(facts.tool.name, facts.arguments)
-    return Preview(call, diff, confined, tuple(touched_lines(facts))), contents
+    touches = (*touched_lines(facts), note) if note else tuple(touched_lines(facts))
+    return Preview(call, diff, confined, touches), contents
 
 
-def _diff(facts: Facts, place: Place, contents: dict[Path, str]) -> str:
-    change = facts.tool.change
+def _diff(facts: Facts, place: Place, contents: dict[Path, str]) -> tuple[str, str]:
+    """The change as a diff; where there can be none, why, and the whole call tells what is asked."""
+    change, shown = facts.tool.change, visible(place.shown)
     try:
         old: bytes | None = read_real(place.path, COMPARED_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
         old = None
     except (OSError, ToolError) as err:
-        return f"{visible(place.shown)} cannot be read: {visible(str(err))}"
+        return "", f"what {shown} holds now cannot be read: {visible(str(err))}"
     contents[place.path] = content_digest(old)
     if change is None or (old is not None and len(old) > COMPARED_BYTES):
-        return f"{visible(place.shown)} is too large to compare"
+        return "", f"what {shown} holds now is too large to be shown, over {COMPARED_BYTES:,} bytes"
     try:
-        return show_change(visible(place.shown), old, change(facts.arguments, old))
+        new = change(facts.arguments, old)
     except (ToolError, ValueError, TypeError, KeyError) as err:
-        return f"it cannot be applied: {visible(str(err))}"
+        return "", f"it cannot be applied: {visible(str(err))}"
+    diff = show_change(shown, old, new)
+    if diff:
+        return diff, ""
+    return "", f"makes {shown}, an empty file" if old is None else f"changes nothing of {shown}"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from tools.preview import show_change, visible
+from tools.preview import one_row, show_change
 from tools.private_file import PrivateFile, PrivateFileError
 
 TOOLS_FOLDER = Path(".fireside", "tools")
@@ -102,7 +102,7 @@ class TrustBook:
         gone = [name for name in known if name not in there and _is_tool(name) in looked_at]
         if not changed and not gone:
             return Trust("trusted")
-        parts = [_difference(known, changed), *(f"{visible(name)} is gone" for name in sorted(gone))]
+        parts = [_difference(known, changed), *(f"{one_row(name)} is gone" for name in sorted(gone))]
         return Trust("changed", "\n".join(filter(None, parts)))
 
     def _change(self, key: str, files: Any) -> None:
@@ -181,7 +181,7 @@ def _listed(folder: Path, found: ToolFolder) -> list[str]:
     except FileNotFoundError:
         pass
     except OSError as err:
-        found.fault = f"{visible(folder.name)} cannot be read: {err.strerror}"
+        found.fault = f"{one_row(folder.name)} cannot be read: {err.strerror}"
     return sorted(names)
 
 
@@ -198,11 +198,11 @@ def _take(root: Path, name: Path, found: ToolFolder, folders: list[Path]) -> Non
     if data is not None:
         found.files[str(name)] = data
     elif stat.S_ISLNK(kind):
-        found.fault = f"{visible(str(name))} is a link, and what it leads to could change unseen"
+        found.fault = f"{one_row(str(name))} is a link, and what it leads to could change unseen"
     elif stat.S_ISREG(kind):
-        found.fault = f"{visible(str(name))} cannot be read, or has more than {_MOST_BYTES >> 20} MB"
+        found.fault = f"{one_row(str(name))} cannot be read, or has more than {_MOST_BYTES >> 20} MB"
     else:
-        found.fault = f"{visible(str(name))} is no plain file"
+        found.fault = f"{one_row(str(name))} is no plain file"
 
 
 def project_prompts(project: Path) -> dict[str, bytes]:
@@ -269,7 +269,7 @@ def _sha(data: bytes) -> str:
 
 
 def _kept(data: bytes) -> dict[str, str]:
-    text = data.decode("utf-8", "replace") if len(data) <= _KEPT_TEXT else ""
+    text = data.decode("utf-8", "surrogateescape") if len(data) <= _KEPT_TEXT else ""
     return {"sha256": _sha(data), "text": text}
 
 
@@ -280,8 +280,10 @@ def _is_tool(name: str) -> bool:
 def _difference(known: Mapping[str, Mapping[str, str]], files: Mapping[str, bytes]) -> str:
     parts: list[str] = []
     for name, data in sorted(files.items()):
-        old = known.get(name)
-        before = None if old is None else old.get("text", "").encode()
-        shown = show_change(visible(name), before, data)
-        parts.append(shown or f"{visible(name)}: {len(data):,} bytes, none of them text that changed")
+        shown, old = one_row(name), known.get(name)
+        before = None if old is None else old.get("text", "").encode("utf-8", "surrogateescape")
+        if old is not None and not before and old["sha256"] != _sha(b""):
+            parts.append(f"{shown} is another one; what it held before was not kept, so here is all of it:")
+            before = None
+        parts.append(show_change(shown, before, data) or f"{shown} is empty")
     return "\n".join(parts)
