@@ -75,19 +75,19 @@ def run_one(name: str, given: Sequence[str], workspace: str | None, *, yes: bool
     )
     sandbox = find_sandbox() if made.subprocess else None
     # Whoever types a call has decided about it, but for what asks in every mode.
-    decision = decide(_Call(made.name, arguments), made, "all", (), space, sandbox=sandbox)
+    decision = decide(_Call(made.name, arguments), made, "ask", (), space, sandbox=sandbox)
     if decision.fault:
         _print(made.name, ToolResult(decision.reason, "failed"), as_json=as_json)
         return ExitCode.FAILED
     if decision.verdict == "deny":
         raise Failure("denied", decision.reason, exit_code=ExitCode.FAILED)
-    if decision.verdict == "ask" and not yes:
+    if decision.always and not yes:
         shown = decision.preview
-        parts = (shown.call, shown.diff, decision.reason, *shown.touches, shown.sandbox, "Run it?")
+        parts = (shown.call, shown.diff, decision.always, *shown.touches, shown.sandbox, "Run it?")
         if not agreed("\n".join(part for part in parts if part)):
             raise Failure(
                 "not_confirmed",
-                f"Nothing was run. {decision.reason}",
+                f"Nothing was run. {decision.always}",
                 remedy="Say yes beforehand: --yes",
                 exit_code=ExitCode.DENIED,
             )

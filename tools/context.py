@@ -138,6 +138,8 @@ class Grants:
     """SHA-256 of each file a call changes as its diff showed it, "" where there was none."""
     shown: Mapping[str, Path] = field(default_factory=dict[str, Path])
     """Where each path of the call's arguments led when it was decided about."""
+    confined: bool = False
+    """It was allowed because the sandbox holds what it runs: nowhere else may it run."""
 
 
 def call_digest(tool: Tool, arguments: Mapping[str, Any]) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from tools import own
 from tools.definition import Effect, Tool, ToolError
 from tools.rules import canonical
 from tools.shell_words import Command, parse_command, words_of
@@ -15,6 +18,7 @@ from tools.workspace import Place, Workspace
 READING: frozenset[Effect] = frozenset(("read",))
 
 _MOST_WORDS = 2_000
+_LONGEST_PATH = 4_096
 _FREE = ("timeout_s",)
 
 
@@ -27,10 +31,17 @@ class Facts:
     space: Workspace | None
     effects: frozenset[Effect]
     places: tuple[Place, ...]
+    """Where the arguments lead that are paths."""
+    shown: Mapping[str, Path]
+    """The same, by the texts of the arguments."""
+    bounded: bool
+    """Each argument that the tool declares as a path was one."""
     command: Command | None
     origin: str
-    code_words: tuple[Place, ...]
-    """Words of a command or program that lead to files which become code."""
+    named: tuple[Place, ...]
+    """What words of a command, of code or of other arguments lead to, where that is off limits."""
+    unseen: bool
+    """There are more such words than can be looked at."""
 
     @property
     def root(self) -> str:
@@ -38,9 +49,18 @@ class Facts:
 
     @property
     def others(self) -> str:
-        """The arguments beside the command, those without meaning for safety left out."""
-        left_out = (self.tool.touch.command, *_FREE)
-        return canonical({key: value for key, value in self.arguments.items() if key not in left_out})
+        """The arguments beside what the tool declares it touches, without those that have no meaning for
+        safety and those that say what holds anyway."""
+        touch, properties = self.tool.touch, self.tool.parameters.get("properties", {})
+        left_out = {touch.command, touch.url, *touch.paths, *_FREE}
+        usual = {name: one["default"] for name, one in properties.items() if "default" in one}
+        kept = {name: value for name, value in self.arguments.items() if name not in left_out}
+        return canonical({name: value for name, value in kept.items() if _differs(usual, name, value)})
+
+    @property
+    def leads(self) -> str:
+        """Where the paths really lead, as one comparable text."""
+        return canonical({text: str(path) for text, path in self.shown.items()})
 
     @property
     def touches_paths_only(self) -> bool:
@@ -59,32 +79,52 @@ class Facts:
     @property
     def becomes_code(self) -> tuple[Place, ...]:
         written = tuple(place for place in self.places if place.code and self.effects != READING)
-        return written + self.code_words
+        return written + tuple(place for place in self.named if not place.secret)
+
+    @property
+    def secrets(self) -> tuple[Place, ...]:
+        return tuple(place for place in (*self.places, *self.named) if place.secret)
 
 
 def look(arguments: Mapping[str, Any], tool: Tool, space: Workspace | None) -> Facts:
     """Look at a call. Raises ToolError for a path that leads nowhere, ValueError, OSError."""
     touch = tool.touch
-    places = tuple(_places(arguments, tool, space))
+    texts, bounded = _paths(arguments, tool)
+    if space is None and touch.paths:
+        raise ToolError("This chat has no workspace; start Fireside with --workspace FOLDER.")
+    shown = {text: space.locate(text) for text in texts} if space else {}
     text = _string(arguments, touch.command)
-    program = text or _string(arguments, touch.code)
     url = _string(arguments, touch.url)
     command = parse_command(text) if touch.command else None
-    words = tuple(_code_words(program, command, space)) if program and space else ()
-    origin = _origin(url) if url else ""
-    return Facts(tool, arguments, space, tool.effects(arguments), places, command, origin, words)
+    words = list(itertools.islice(_words(arguments, tool, command), _MOST_WORDS + 1))
+    named = tuple(_off_limits(words[:_MOST_WORDS], space)) if space else ()
+    return Facts(
+        tool,
+        arguments,
+        space,
+        tool.effects(arguments),
+        tuple(shown.values()),
+        {text: place.path for text, place in shown.items()},
+        bounded,
+        command,
+        _origin(url) if url else "",
+        named,
+        len(words) > _MOST_WORDS,
+    )
 
 
-def _places(arguments: Mapping[str, Any], tool: Tool, space: Workspace | None) -> Iterator[Place]:
-    if space is None:
-        if tool.touch.paths:
-            raise ToolError("This chat has no workspace; start Fireside with --workspace FOLDER.")
-        return
+def _paths(arguments: Mapping[str, Any], tool: Tool) -> tuple[list[str], bool]:
+    """The arguments that are paths, and whether each declared one is."""
+    texts: list[str] = []
+    bounded = bool(tool.touch.paths)
     for name in tool.touch.paths:
         value = arguments.get(name, _default(tool, name))
         for text in cast("list[Any]", value) if isinstance(value, list) else [value]:
             if isinstance(text, str):
-                yield space.locate(text)
+                texts.append(text)
+            else:
+                bounded = False
+    return list(dict.fromkeys(texts)), bounded
 
 
 def _default(tool: Tool, name: str) -> Any:
@@ -108,18 +148,56 @@ def _origin(url: str) -> str:
     return f"{parts.scheme.lower()}://{parts.hostname}{port}"
 
 
-def _code_words(program: str, command: Command | None, space: Workspace) -> Iterator[Place]:
-    words: list[str] = []
+def _differs(usual: Mapping[str, Any], name: str, value: Any) -> bool:
+    """Whether a value says something else than is usual; True is not 1 here."""
+    return name not in usual or (type(value), value) != (type(usual[name]), usual[name])
+
+
+def _words(arguments: Mapping[str, Any], tool: Tool, command: Command | None) -> Iterator[str]:
+    """Everything that may be a path although no argument says so: each once."""
+    return iter(dict.fromkeys(word for word in _all_words(arguments, tool, command) if _may_be_path(word)))
+
+
+def _all_words(arguments: Mapping[str, Any], tool: Tool, command: Command | None) -> Iterator[str]:
+    touch = tool.touch
+    program = _string(arguments, touch.command) or _string(arguments, touch.code)
     if command is not None and command.segments:
         for argv in command.segments:
-            words += [part for word in argv[1:] for part in (word, word.rpartition("=")[2])]
+            yield from (part for word in argv[1:] for part in (word, word.rpartition("=")[2]))
     else:
-        words += words_of(program)
-    paths = [word for word in dict.fromkeys(words) if "/" in word or "." in word or word[:1] == "~"]
-    for word in paths[:_MOST_WORDS]:
+        yield from words_of(program)
+    declared = {touch.command, touch.code, touch.url, *touch.paths}
+    # In what the tools that ship are given beside, a name is only a name: a text to write, to look for.
+    if "nothing" in tool.does or own.is_for_files(tool) or own.keeps_notes(tool):
+        return
+    for name, value in arguments.items():
+        if name not in declared:
+            for text in _strings(value):
+                yield text.removeprefix("file://")
+                yield from words_of(text)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for name, one in cast("Mapping[str, Any]", value).items():
+            yield name
+            yield from _strings(one)
+    elif isinstance(value, list | tuple):
+        for one in cast("Iterable[Any]", value):
+            yield from _strings(one)
+
+
+def _may_be_path(word: str) -> bool:
+    return len(word) <= _LONGEST_PATH and ("/" in word or "." in word or word[:1] == "~")
+
+
+def _off_limits(words: Iterable[str], space: Workspace) -> Iterator[Place]:
+    for word in words:
         try:
             place = space.locate(word)
         except ToolError:
             continue
-        if place.code or place.hidden:
+        if place.code or place.hidden or place.secret:
             yield place

@@ -8,20 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
+from tools import own
 from tools.context import Grants, call_digest, content_digest
-from tools.definition import Attempt, Effect, Json, Tool, ToolError
+from tools.definition import Attempt, Json, Tool, ToolError
 from tools.facts import READING, Facts, look
+from tools.judging import Mode, always_asks, judge, outside
 from tools.offers import ScopeOffer, offers, touched, touched_lines
 from tools.preview import Preview, show_call, show_change, visible
-from tools.rules import Rule, Verdict, canonical
+from tools.rules import Rule, Verdict
 from tools.sandbox import Sandbox
 from tools.schema import ArgumentsError
-from tools.shell_words import Argv, plain_prefix
 from tools.workspace import COMPARED_BYTES, Place, Workspace, read_real
 
-Mode = Literal["ask", "read", "all", "none", "plan"]
+__all__ = ["Call", "Decision", "Mode", "decide"]
 
 _NONE = "Tools are refused in this chat (approval mode none)."
 
@@ -52,6 +53,8 @@ class Decision:
     """The rule that decided."""
     touched: tuple[str, ...] = ()
     """Paths, programs and origins, for the audit log."""
+    always: str = ""
+    """Why it asks in every mode, "" where one could allow it or nothing is asked."""
     fault: bool = False
     """Refused by nobody: it could not run whatever anybody said, and `reason` tells the model why."""
     arguments: Json = field(default_factory=dict[str, Any])
@@ -100,13 +103,15 @@ def _decide(
     sandbox: Sandbox | None,
 ) -> Decision:
     facts = look(arguments, tool, workspace)
-    verdict, reason, rule = _judge(facts, mode, rules)
+    verdict, reason, rule = judge(facts, mode, rules, sandbox)
     if verdict == "ask" or (verdict == "allow" and facts.effects != READING):
         # Reading that asks nobody tells by itself what is not there.
         _try(facts, mode)
     preview, contents = _preview(facts, sandbox)
     paths = frozenset(place.path for place in facts.places)
-    grants = Grants(call_digest(tool, arguments), paths, contents)
+    # What was let run because the sandbox holds it may run nowhere else.
+    confined = verdict == "allow" and rule is None and own.is_confined(tool)
+    grants = Grants(call_digest(tool, arguments), paths, contents, facts.shown, confined)
     return Decision(
         verdict,
         reason,
@@ -117,6 +122,7 @@ def _decide(
         rule.id if rule else None,
         tuple(touched(facts)),
         arguments=dict(arguments),
+        always=always_asks(facts) or outside(facts.outside) if verdict == "ask" else "",
     )
 
 
@@ -157,120 +163,6 @@ def _current(path: Path) -> bytes | None:
         raise ToolError(f"{path.name} cannot be used: {err.strerror or err}.") from err
 
 
-# ---- judging -------------------------------------------------------------------------------
-
-
-def _judge(facts: Facts, mode: Mode, rules: Sequence[Rule]) -> tuple[Verdict, str, Rule | None]:
-    name, effects = facts.tool.name, facts.effects
-    if mode == "none":
-        return "deny", _NONE, None
-    for place in facts.places:
-        if place.hidden:
-            return "deny", f"{visible(place.shown)} belongs to Fireside itself; no tool may touch it.", None
-    if rule := _refusing(facts, rules):
-        return "deny", f"A saved rule refuses this: {rule.text}.", rule
-    if "nothing" in effects:
-        return "allow", f"{name} touches nothing.", None
-    if mode == "plan" and effects != READING:
-        return "deny", f"Only reading is possible while planning, and {name} would {_verbs(effects)}.", None
-    if facts.becomes_code:
-        shown = ", ".join(visible(place.shown) for place in facts.becomes_code)
-        return "ask", f"{shown} becomes code that other programs run, so each such call is asked about.", None
-    rule = _allowing(facts, rules)
-    if facts.outside and (rule is None or rule.kind != "call" or effects != READING):
-        shown = ", ".join(visible(str(place.path)) for place in facts.outside)
-        return "ask", f"{shown} is outside the workspace.", None
-    if rule is not None:
-        return "allow", f"Allowed by a rule: {rule.text}.", rule
-    if mode == "all":
-        return "allow", "Everything is allowed in this chat (approval mode all).", None
-    if mode in ("read", "plan") and effects == READING:
-        return "allow", "Reading in the workspace is allowed.", None
-    return "ask", f"{name} would {_verbs(effects)}.", None
-
-
-def _verbs(effects: frozenset[Effect]) -> str:
-    words = {
-        "read": "read files",
-        "write": "change files",
-        "execute": "run a program",
-        "network": "use the network",
-        "nothing": "touch nothing",
-    }
-    return " and ".join(words[effect] for effect in words if effect in effects)
-
-
-def _refusing(facts: Facts, rules: Sequence[Rule]) -> Rule | None:
-    """A refusal holds whatever became of the tool, and for any part of a command."""
-    for rule in rules:
-        if rule.verdict == "deny" and rule.tool == facts.tool.name:
-            segments = facts.command.segments if facts.command else ()
-            if _matches(rule, facts) or any(_matches_words(rule, argv, facts) for argv in segments):
-                return rule
-    return None
-
-
-def _allowing(facts: Facts, rules: Sequence[Rule]) -> Rule | None:
-    mine = [rule for rule in rules if _is_for(rule, facts)]
-    for rule in mine:
-        if _matches(rule, facts):
-            return rule
-    if facts.command is None or not facts.command.segments:
-        return None
-    found = [_first_match(argv, facts, mine) for argv in facts.command.segments]
-    return found[0] if None not in found else None
-
-
-def _is_for(rule: Rule, facts: Facts) -> bool:
-    tool = facts.tool
-    same_tool = rule.tool == tool.name and rule.digest == tool.digest
-    return rule.verdict == "allow" and same_tool and rule.workspace == facts.root
-
-
-def _first_match(argv: Argv, facts: Facts, rules: Sequence[Rule]) -> Rule | None:
-    return next((rule for rule in rules if _matches_words(rule, argv, facts)), None)
-
-
-def _matches(rule: Rule, facts: Facts) -> bool:
-    match rule.kind:
-        case "any":
-            return True
-        case "call":
-            return rule.values == (canonical(facts.arguments),)
-        case "folder":
-            return facts.touches_paths_only and all(_is_below(place.path, rule) for place in facts.places)
-        case "host":
-            return facts.touches_an_origin_only and rule.values == (facts.origin,)
-        case "argv" | "argv2":
-            return False
-
-
-def _is_below(path: Path, rule: Rule) -> bool:
-    folders = [Path(value) for value in rule.values]
-    return any(folder == path or folder in path.parents for folder in folders)
-
-
-def _matches_words(rule: Rule, argv: Argv, facts: Facts) -> bool:
-    if rule.others != facts.others:
-        return False
-    if rule.kind == "argv":
-        return argv == rule.values
-    if rule.kind != "argv2" or argv[:2] != rule.values or plain_prefix(argv) is None:
-        return False
-    return all(_is_harmless(word, facts.space) for word in argv[2:])
-
-
-def _is_harmless(word: str, space: Workspace | None) -> bool:
-    """A word that a rule for the two words before it may cover: an option without a value, or a path
-    in the workspace."""
-    if word.startswith("-"):
-        return "=" not in word and "/" not in word
-    try:
-        return space is not None and space.locate(word).inside
-    except ToolError:
-        return False
-
-
 # ---- showing --------------------------------------------------------------------------------------
 
 
@@ -279,7 +171,7 @@ def _preview(facts: Facts, sandbox: Sandbox | None) -> tuple[Preview, dict[Path,
     if facts.tool.change is not None and len(facts.places) == 1:
         diff, note = _diff(facts, facts.places[0], contents)
     confined = ""
-    if facts.tool.subprocess:
+    if own.is_confined(facts.tool):
         network = facts.arguments.get("network") is True
         confined = (sandbox or Sandbox(None)).describe(network=network, space=facts.space)
     elif "execute" in facts.effects:

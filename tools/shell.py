@@ -66,6 +66,10 @@ async def run_python(
 async def _run(command: Sequence[str], context: ToolContext, timeout_s: float, *, network: bool) -> Captured:
     time_s = min(max(timeout_s, 1.0), _LONGEST_S)
     sandbox = context.sandbox or await asyncio.to_thread(find_sandbox)
+    if context.grants is not None and context.grants.confined:
+        gap = await asyncio.to_thread(sandbox.gap, context.place)
+        if network or gap:
+            raise ToolError("It was allowed inside the sandbox only, and would run outside of it.")
     limits = replace(context.limits, time_s=time_s, output_bytes=context.limits.output_bytes - _NOTE_BYTES)
     try:
         ended = await run_process(

@@ -16,36 +16,8 @@ Argv: TypeAlias = tuple[str, ...]
 
 _EXPANDS = frozenset("$`(){}<>*?[]~#!")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-_VERSION = re.compile(r"[-.\d]+$")
 _KEYWORDS = frozenset(
     "if then elif else fi for while until do done case esac select function time coproc in".split()
-)
-_INTERPRETERS = frozenset(
-    "python pythonw pypy ipython node nodejs deno bun tsx ts-node ruby irb perl raku php lua luajit r "
-    "rscript julia tclsh wish expect guile racket sbcl clojure scala groovy java jshell dotnet "
-    "osascript powershell pwsh sh bash zsh dash ash ksh mksh fish csh tcsh busybox toybox awk gawk "
-    "mawk nawk sed ed ex vi vim nvim emacs nano less more man env xargs find fd parallel sudo doas su "
-    "runuser chroot unshare nsenter bwrap ssh scp rsync sftp nohup nice ionice chrt taskset timeout "
-    "watch strace ltrace gdb lldb script setsid flock stdbuf eval exec source . command builtin trap "
-    "alias unalias export declare typeset set shopt enable bind complete npx npm pnpm pnpx yarn bunx "
-    "uv uvx pipx pip poetry pdm hatch conda mamba nix make gmake just docker podman kubectl "
-    "systemd-run at batch crontab tar zip git-shell m4 sqlite sqlite3 psql mysql bc dc cmake ninja "
-    "cd pushd popd".split()
-)
-_PLAIN_PREFIXES = frozenset(
-    (
-        ("git", "status"),
-        ("git", "ls-files"),
-        ("git", "rev-parse"),
-        ("ls", "-l"),
-        ("ls", "-a"),
-        ("ls", "-la"),
-        ("wc", "-l"),
-        ("wc", "-c"),
-        ("head", "-n"),
-        ("tail", "-n"),
-        ("du", "-sh"),
-    )
 )
 
 
@@ -71,20 +43,6 @@ def parse_command(text: str) -> Command:
     except _NotPlainError as err:
         return Command(why=str(err))
     return Command(segments) if segments else Command(why="it is empty")
-
-
-def rule_refusal(command: Command) -> str:
-    """Why no rule may be saved from this command, "" where one may."""
-    if not command.segments:
-        return command.why
-    if not command.is_one:
-        return "it joins several commands"
-    return _runs_anything(command.segments[0])
-
-
-def plain_prefix(argv: Argv) -> Argv | None:
-    """The first two words, where whatever follows them cannot make the program run something."""
-    return argv[:2] if argv[:2] in _PLAIN_PREFIXES else None
 
 
 def words_of(text: str) -> Iterator[str]:
@@ -212,12 +170,3 @@ def _checked(words: Sequence[str]) -> Argv:
     if first in _KEYWORDS or not first:
         raise _NotPlainError(f"{first!r} is part of a shell program")
     return tuple(words)
-
-
-def _runs_anything(argv: Argv) -> str:
-    name = argv[0].rpartition("/")[2].casefold().removesuffix(".exe")
-    if name in _INTERPRETERS or _VERSION.sub("", name) in _INTERPRETERS:
-        return f"{name} runs whatever its arguments or files say"
-    if "/" in argv[0] and not argv[0].startswith("/"):
-        return f"{argv[0]} is a file that may change"
-    return ""

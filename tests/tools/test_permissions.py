@@ -79,7 +79,7 @@ WRITE = {"path": "src/new.py", "content": "x"}
     [
         ("ask", "allow", "ask", "ask", "ask", "ask"),
         ("read", "allow", "allow", "ask", "ask", "ask"),
-        ("all", "allow", "allow", "allow", "allow", "allow"),
+        ("all", "allow", "allow", "allow", "ask", "allow"),
         ("none", "deny", "deny", "deny", "deny", "deny"),
         ("plan", "allow", "allow", "deny", "deny", "deny"),
     ],
@@ -218,12 +218,12 @@ def test_a_rule_of_another_workspace_does_not_count(space: Workspace, tmp_path: 
 
 
 def test_a_refusing_rule_holds_for_every_part_of_a_command_and_a_changed_tool(space: Workspace) -> None:
-    rule = replace(offered(shell(space, "git push")), verdict="deny")
+    rule = Rule("run_shell", "", "argv", ("git", "push"), text="git push", verdict="deny")
     assert shell(space, "git push", rule, mode="all").verdict == "deny"
     assert shell(space, "ls && git push", rule, mode="all").verdict == "deny"
     changed = replace(run_shell, summary="changed")
     assert ask(changed, space, "all", (rule,), command="git push").verdict == "deny"
-    assert shell(space, "git pull", rule, mode="all").verdict == "allow"
+    assert shell(space, "git pull", rule, mode="all").verdict == "ask"
 
 
 # ---- shell ---------------------------------------------------------------------------------
@@ -259,41 +259,40 @@ def test_as_01_an_allowed_command_covers_nothing_chained_to_it(space: Workspace,
     assert shell(space, command, *rules).verdict == "ask"
 
 
-def test_every_segment_needs_its_rule(space: Workspace) -> None:
+def test_rules_for_the_parts_of_a_line_do_not_add_up(space: Workspace) -> None:
     rules = [offered(shell(space, text), kind="argv") for text in ("git status", "ls")]
-    assert shell(space, "ls && git status | ls", *rules).verdict == "allow"
-    assert shell(space, "ls && git diff", *rules).verdict == "ask"
+    for command in ("ls && git status", "ls | ls", "ls; git status", "ls\nls"):
+        assert shell(space, command, *rules).verdict == "ask", command
 
 
 @pytest.mark.parametrize(
-    "command", ["python3 -c 'print(1)'", "bash x.sh", "ls && ls", "ls > x", "npx x", "./x", "ls $(x)", "#"]
+    "command", ["python3 -c 'print(1)'", "bash x.sh", "ls && ls", "ls > x", "npx x", "./x", "ls $(x)"]
 )
-def test_as_02_no_always_for_interpreters_operators_and_substitutions(space: Workspace, command: str) -> None:
-    offers = shell(space, command).scope_offer
-    assert {offer.scope for offer in offers} == {"session"}
-    assert {offer.rule.kind for offer in offers} == {"call"}
-
-
-def test_as_02_a_remembered_interpreter_call_covers_only_itself(space: Workspace) -> None:
-    rule = offered(shell(space, "python3 -c 'print(1)'"), "session")
-    assert shell(space, "python3 -c 'print(1)'", rule).verdict == "allow"
-    assert shell(space, 'python3 -c \'open("pwned","w")\'', rule).verdict == "ask"
-    assert shell(space, "python3 -c 'print(1)'; id", rule).verdict == "ask"
+def test_as_02_no_rule_for_interpreters_operators_and_substitutions(space: Workspace, command: str) -> None:
+    decision = shell(space, command)
+    assert decision.scope_offer == ()
+    assert any("cannot be remembered" in line for line in decision.preview.touches)
 
 
 def test_a_rule_binds_the_other_arguments_too(space: Workspace) -> None:
-    rule = offered(shell(space, "cargo test"))
-    assert shell(space, "cargo test", rule, timeout_s=300).verdict == "allow"
-    assert shell(space, "cargo test", rule, network=True).verdict == "ask"
+    rule = offered(shell(space, "ls src"))
+    assert shell(space, "ls src", rule, timeout_s=300).verdict == "allow"
+    assert shell(space, "ls src", rule, network=False).verdict == "allow"
+    assert shell(space, "ls src", rule, network=True).verdict == "ask"
 
 
-def test_a_two_word_rule_covers_paths_in_the_workspace_only(space: Workspace) -> None:
+def test_a_wide_rule_covers_paths_in_the_workspace_and_nothing_else(space: Workspace) -> None:
     rule = offered(shell(space, "head -n 5 src/a.py"), kind="argv2")
-    assert shell(space, "head -n 9 src/b.py", rule).verdict == "allow"
+    assert rule.text == "run_shell: `head -n 5` with any paths in the workspace"
+    assert shell(space, "head -n 5 src/b.py", rule).verdict == "allow"
     for command in (
+        "head -n 9 src/b.py",
+        "head -n 5 -q src/b.py",
         "head -n 5 /etc/passwd",
         "head -n 5 ../outside/a.txt",
         "head -n 5 link/a.txt",
+        "head -n 5 src/.env",
+        "head -n 5 data/chats.db",
         "head -n 5 --x=/etc/passwd",
         "head -c 5 src/a.py",
         "head -n 5 src/a.py; id",
@@ -301,7 +300,7 @@ def test_a_two_word_rule_covers_paths_in_the_workspace_only(space: Workspace) ->
         assert shell(space, command, rule).verdict == "ask", command
 
 
-def test_a_two_word_rule_from_elsewhere_counts_only_for_listed_commands(space: Workspace) -> None:
+def test_a_wide_rule_from_elsewhere_counts_only_for_known_commands(space: Workspace) -> None:
     forged = replace(offered(shell(space, "git status"), kind="argv2"), values=("git", "config"))
     assert shell(space, "git config core.pager x", forged).verdict == "ask"
 
@@ -326,8 +325,7 @@ def test_commands_that_name_files_which_become_code_ask_in_every_mode(space: Wor
 
 def test_so_does_python_code(space: Workspace) -> None:
     assert ask(run_python, space, "all", code="open('.git/hooks/x','w')").verdict == "ask"
-    assert ask(run_python, space, "all", code="print(1)").verdict == "allow"
-    assert {offer.scope for offer in ask(run_python, space, code="print(1)").scope_offer} == {"session"}
+    assert ask(run_python, space, code="print(1)").scope_offer == ()
 
 
 @given(st.text("git staus&;|$`\n'\"\\ ><(){}*~#=x", max_size=30))
