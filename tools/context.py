@@ -175,6 +175,9 @@ class ToolContext:
     asker: Callable[[Form], Awaitable[Answer]] | None = None
     """Puts a form before the person; None when nobody can be asked."""
     loop: asyncio.AbstractEventLoop | None = None
+    refusal: Callable[[], str] = str
+    """Why the call may no longer begin, "" where it may: asked on the loop right before the function is
+    called, because what is allowed may have changed since it was decided."""
     on_wait: Callable[[bool], None] | None = None
     """Told when waiting for the person starts (True) and ends, so that it costs no time of the call."""
 

@@ -26,6 +26,10 @@ Status = Literal["done", "failed", "timed_out", "cancelled", "refused"]
 _GRACE_S = 3.0
 
 
+class _RefusedError(Exception):
+    """What is allowed changed before the tool's own code ran."""
+
+
 @dataclass(frozen=True)
 class ToolResult:
     """What one call came to."""
@@ -175,6 +179,8 @@ class _Call:
             return "done", await self._result()
         except (Cancelled, asyncio.CancelledError):
             return "cancelled", "Cancelled."
+        except _RefusedError as err:
+            return "refused", str(err)
         except (ToolError, ArgumentsError) as err:
             return "failed", describe_error(err).partition(": ")[2] or "It failed."
         except BaseException as err:
@@ -186,6 +192,8 @@ class _Call:
         function = self._tool.function
         if name := context_parameter(function):
             values[name] = self._context
+        if why := self._context.refusal():
+            raise _RefusedError(why)
         if inspect.isasyncgenfunction(function):
             return await self._drain(function(**values))
         if inspect.iscoroutinefunction(function):

@@ -1,13 +1,16 @@
 """Whether one call may run: its arguments first, then the policy, then a person; all in the audit log.
 
-Anything that is not an exact yes is a no. Unknown content of an answer widens nothing.
+Anything that is not an exact yes is a no. Unknown content of an answer widens nothing. What is allowed
+may change at any time: a question that is open is answered by a mode that refuses it, and a call begins
+only if it still may.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from app.sessions.arguments import UnfitError, checked
@@ -16,7 +19,7 @@ from app.sessions.events import SessionNoticeEvent
 from app.sessions.items import FunctionCall
 from app.sessions.ledger import AuditEntry, Rule
 from app.sessions.records import Json
-from app.sessions.toolbox import Decision, SessionTool, decide
+from app.sessions.toolbox import Decision, Mode, SessionTool, decide, is_as_wide
 
 if TYPE_CHECKING:
     from app.sessions.turn import Turn
@@ -39,6 +42,10 @@ class Approval:
     fault: bool = False
     """Nobody refused it: it cannot run."""
     grants: Any = None
+    mode: Mode = "ask"
+    """In which it was decided."""
+    number: int = 0
+    """Of the changes that were told when it was decided."""
 
     @property
     def denial(self) -> str:
@@ -51,16 +58,16 @@ class Approval:
 
 async def approve(turn: Turn, call: FunctionCall, tool: SessionTool, arguments: Json) -> Approval:
     """Decide about a call; asks the person where the policy says so, and nobody where it cannot run."""
-    arguments, decision = await _looked_at(turn, tool, arguments)
-    match decision.verdict:
-        case "allow":
-            found = Approval(True, arguments, decision.origin, decision.reason, grants=decision.grants)
-            rule = None
-        case "ask":
-            answer = await turn.live.elicitations.ask(_question(call, tool, arguments, decision))
-            found, rule = await _answered(turn, tool, arguments, decision, answer)
-        case _:
-            found, rule = _refused(arguments, decision), None
+    changes = turn.live.services.changes
+    while True:
+        number, mode = changes.number, turn.settings.approve
+        fit, decision = await _looked_at(turn, tool, arguments)
+        if decision.verdict == "ask":
+            found, rule = await _asked(turn, call, tool, fit, decision, number)
+            break
+        found, rule = _decided(fit, decision), None
+        if not found.granted or changes.number == number:
+            break
     entry = AuditEntry(
         session_id=turn.live.id,
         call_id=call.call_id,
@@ -71,15 +78,65 @@ async def approve(turn: Turn, call: FunctionCall, tool: SessionTool, arguments: 
         reason=found.reason,
     )
     await turn.live.services.ledger.add(rule, entry)
-    return found
+    return replace(found, mode=mode, number=number)
 
 
-def _refused(arguments: Json, decision: Decision) -> Approval:
-    return Approval(False, arguments, decision.origin, decision.reason, fault=decision.fault)
+def refusal(turn: Turn, tool: SessionTool, approval: Approval) -> str:
+    """Why a call that was approved may not begin, "" where it may. Looks at what holds at this moment."""
+    settings, services = turn.settings, turn.live.services
+    if services.changes.number == approval.number:
+        return ""
+    if why := services.toolbox.withheld(tool.name, settings.tools, settings.approve):
+        return why
+    does = tool.effects(approval.arguments) - {"nothing"}
+    if settings.approve == "none" or (settings.approve == "plan" and not does <= {"read"}):
+        return f"The approval mode is {settings.approve} by now."
+    if not does or approval.origin == "person":
+        return ""
+    if approval.origin != "rule" and is_as_wide(settings.approve, approval.mode):
+        return ""
+    return "What is allowed in this chat changed before it began. Call again if it is still needed."
+
+
+async def _asked(
+    turn: Turn, call: FunctionCall, tool: SessionTool, arguments: Json, decision: Decision, number: int
+) -> tuple[Approval, Rule | None]:
+    """What a person says, unless what is allowed by now refuses; `number` are the changes decided with."""
+    changes = turn.live.services.changes
+    asking = asyncio.create_task(turn.live.elicitations.ask(_question(call, tool, arguments, decision)))
+    changing = asyncio.create_task(changes.after(number))
+    try:
+        while not asking.done():
+            await asyncio.wait((asking, changing), return_when=asyncio.FIRST_COMPLETED)
+            if changing.done() and not asking.done():
+                number = changes.number
+                changing = asyncio.create_task(changes.after(number))
+                now = await _decide(turn, tool, arguments)
+                if now.verdict == "deny":
+                    return _decided(arguments, now), None
+    finally:
+        changing.cancel()
+        asking.cancel()
+        await asyncio.wait((asking,))
+    found, rule = await _answered(turn, tool, arguments, decision, asking.result())
+    if found.granted and changes.number != number:
+        now = await _decide(turn, tool, found.arguments)
+        if now.verdict == "deny":
+            return _decided(found.arguments, now), None
+    return found, rule
+
+
+def _decided(arguments: Json, decision: Decision) -> Approval:
+    """The approval of a decision that asks nobody."""
+    granted = decision.verdict == "allow"
+    grants = decision.grants if granted else None
+    return Approval(granted, arguments, decision.origin, decision.reason, fault=decision.fault, grants=grants)
 
 
 async def _looked_at(turn: Turn, tool: SessionTool, written: Json) -> tuple[Json, Decision]:
     """The arguments as they would run, and what the policy says of a call with them."""
+    if why := _withheld(turn, tool):
+        return written, Decision("deny", why)
     try:
         arguments = await checked(tool, written)
     except UnfitError as err:
@@ -92,7 +149,14 @@ async def _looked_at(turn: Turn, tool: SessionTool, written: Json) -> tuple[Json
     return arguments, await _decide(turn, tool, arguments)
 
 
+def _withheld(turn: Turn, tool: SessionTool) -> str:
+    settings = turn.settings
+    return turn.live.services.toolbox.withheld(tool.name, settings.tools, settings.approve)
+
+
 async def _decide(turn: Turn, tool: SessionTool, arguments: Json) -> Decision:
+    if why := _withheld(turn, tool):
+        return Decision("deny", why)
     live, settings = turn.live, turn.settings
     saved = await live.services.ledger.rules(live.id, tool=tool.name)
     return await decide(
@@ -153,7 +217,7 @@ async def _edited(turn: Turn, tool: SessionTool, arguments: Json, wanted: Any) -
     if decision.fault:
         return _unusable(turn, edited, decision.reason)
     if decision.verdict == "deny":
-        return _refused(edited, decision)
+        return _decided(edited, decision)
     changed = edited if edited != arguments else None
     return Approval(True, edited, "person", "approved with edits", changed, grants=decision.grants)
 

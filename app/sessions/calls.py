@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from app.sessions.approvals import Approval, approve
+from app.sessions.approvals import Approval, approve, refusal
 from app.sessions.arguments import UnfitError, fitting, read
 from app.sessions.children import depth_of
 from app.sessions.elicit import Answer
@@ -22,7 +22,7 @@ from app.sessions.events import (
 from app.sessions.items import FunctionCall, FunctionCallOutput, Item
 from app.sessions.records import Json
 from app.sessions.rows import Change
-from app.sessions.toolbox import Returned, SessionTool, ToolRun
+from app.sessions.toolbox import NotBegunError, Returned, SessionTool, ToolRun
 
 if TYPE_CHECKING:
     from app.sessions.turn import Turn
@@ -49,9 +49,7 @@ class Calls:
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
         self._live = turn.live
-        settings = turn.settings
-        self._tools = self._live.services.toolbox.offered(settings.tools, settings.approve)
-        self._clients = settings.agent.client_tools
+        self._clients = turn.settings.agent.client_tools
 
     async def run(self, calls: Sequence[FunctionCall]) -> None:
         """Run all calls and store their results; a stopped turn gets "cancelled" for what is open."""
@@ -94,16 +92,31 @@ class Calls:
 
     async def _answered(self, call: FunctionCall) -> tuple[FunctionCall, _Result]:
         """The call as it is kept, and its result. Raises UnfitError for one that cannot run."""
-        client, tool = self._clients.get(call.name), self._tools.get(call.name)
+        client = self._clients.get(call.name)
+        tool = None if client is not None else self._known(call.name)
         if client is None and tool is None:
-            names = ", ".join(sorted([*self._tools, *self._clients])) or "none"
+            names = ", ".join(sorted([*self._offered, *self._clients])) or "none"
             raise UnfitError(f"There is no tool {call.name[:80]!r}. There are: {names}.")
+        if tool is not None and tool.name not in self._offered:
+            return call, self._refused(await approve(self._turn, call, tool, {}))
         arguments = read(call)
         if client is not None:
             await asyncio.to_thread(fitting, call.name, client.get("parameters") or {}, arguments)
             return call, await self._from_client(call)
         assert tool is not None
         return await self._from_tool(call, tool, arguments)
+
+    @property
+    def _offered(self) -> Mapping[str, SessionTool]:
+        """What the session offers at this moment."""
+        settings = self._turn.settings
+        return self._live.services.toolbox.offered(settings.tools, settings.approve)
+
+    def _known(self, name: str) -> SessionTool | None:
+        """A tool that is offered, would be but for the mode, or was when the model began to write."""
+        toolbox, settings = self._live.services.toolbox, self._turn.settings
+        tool = toolbox.offered(settings.tools, "all").get(name)
+        return toolbox.tools.get(name) if tool is None and name in self._turn.offered else tool
 
     async def _from_client(self, call: FunctionCall) -> _Result:
         waiting: asyncio.Future[FunctionCallOutput] = asyncio.get_running_loop().create_future()
@@ -119,22 +132,27 @@ class Calls:
         self, call: FunctionCall, tool: SessionTool, arguments: Json
     ) -> tuple[FunctionCall, _Result]:
         approval = await approve(self._turn, call, tool, arguments)
-        if approval.fault:
-            return call, _Result(approval.denial, is_error=True)
         if not approval.granted:
-            if approval.origin != "person":
-                event = PolicyDeniedEvent(
-                    conversation_id=self._live.id, reason=approval.reason, phase="tool_call"
-                )
-                self._turn.publish(event)
-            if approval.stop:
-                self._turn.stop()
-            return call, _Result(approval.denial, denied=True)
+            return call, self._refused(approval)
         if approval.edited is not None:
             text = json.dumps(approval.edited, ensure_ascii=False)
             call = replace(call, approved_arguments=text)
             await self._live.update(Change(settled=[call]))
+        # Nothing is waited for between this look and the start.
+        if why := refusal(self._turn, tool, approval):
+            return call, self._refused(replace(approval, granted=False, origin="mode", reason=why))
         return call, await self._execute(call, tool, approval)
+
+    def _refused(self, approval: Approval) -> _Result:
+        if approval.fault:
+            return _Result(approval.denial, is_error=True)
+        if approval.origin != "person":
+            self._turn.publish(
+                PolicyDeniedEvent(conversation_id=self._live.id, reason=approval.reason, phase="tool_call")
+            )
+        if approval.stop:
+            self._turn.stop()
+        return _Result(approval.denial, denied=True)
 
     async def _execute(self, call: FunctionCall, tool: SessionTool, approval: Approval) -> _Result:
         turn, settings = self._turn, self._turn.settings
@@ -154,16 +172,19 @@ class Calls:
             progress=live_output.add,
             ask=ask,
             spawn=self._live.services.children.spawner(turn),
-            offered=tuple(self._tools),
+            offered=tuple(self._offered),
             mode=settings.approve,
             depth=depth_of(self._live),
             grants=approval.grants,
             rounds_left=turn.rounds_left,
             deadline=self._live.deadline,
             context_window=turn.context_window,
+            refusal=lambda: refusal(turn, tool, approval),
         )
         try:
             returned = await tool.run(approval.arguments, context)
+        except NotBegunError as err:
+            return self._refused(replace(approval, granted=False, origin="mode", reason=str(err)))
         except Exception as err:  # A tool is anybody's code; its failure is the model's to read.
             logger.info("tool %s failed", call.name, exc_info=True)
             text = f"The tool failed: {type(err).__name__}: {err}"

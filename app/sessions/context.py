@@ -86,8 +86,12 @@ class Context:
         except BackendError as err:
             raise wrapped(err) from err
         continued = turn.continued is not None
+        messages = await self._messages()
+        # Making room may have taken a while: no tool is offered that was taken away meanwhile.
+        self._tools = offered_tools(turn.settings, self._live.services.toolbox, self._engine.card)
+        turn.offered = frozenset(tool["function"]["name"] for tool in self._tools)
         return Request(
-            messages=await self._messages(),
+            messages=messages,
             tools=self._tools,
             config=self._config,
             continue_reply=continued,

@@ -33,9 +33,9 @@ from app.sessions.media import blocks_of, described, file_ids, new_messages, req
 from app.sessions.records import Json, new_id, plain
 from app.sessions.recovery import recover_session
 from app.sessions.rows import Change, SessionRecord
-from app.sessions.settings import Defaults, Settings, resolve
+from app.sessions.settings import Defaults, Settings, resolve, within
 from app.sessions.store import Store
-from app.sessions.toolbox import Policy, Toolbox
+from app.sessions.toolbox import Changes, Policy, Toolbox
 
 if TYPE_CHECKING:
     from app.sessions.children import Children
@@ -54,6 +54,7 @@ class Services:
     policy: Policy
     defaults: Defaults
     children: Children
+    changes: Changes
 
 
 class LiveSession:
@@ -92,7 +93,9 @@ class LiveSession:
 
     @property
     def settings(self) -> Settings:
-        return resolve(self.record, self.services.defaults)
+        """What holds now; below another session never more than that one has."""
+        own = resolve(self.record, self.services.defaults)
+        return own if self.parent is None else within(own, self.parent.settings, self.services.toolbox)
 
     # ---- telling ---------------------------------------------------------------------------
 

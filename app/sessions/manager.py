@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from app.sessions.hooks import StreamHooks
 
 
+_PERMISSIONS = frozenset(("approve", "tools"))
+
+
 class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
     """All conversations of a store, on one engine. An async context manager.
 
@@ -262,6 +265,8 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
     ) -> None:
         """Change settings of a session for its next turns; what is None stays as it is.
 
+        Mode and tools hold at once, in a running turn too: a call that they refuse is not run, and an
+        open question about it is answered with no.
         `reset` names settings that go back to what the agent, the manager or the default says.
         """
         folder = folder_of(workspace)
@@ -303,6 +308,8 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
             merged = {**live.record.settings, **kept}
             merged = {name: value for name, value in merged.items() if value is not None}
             await live.update(Change(fields={"settings": merged}))
+            if _PERMISSIONS & kept.keys():
+                self._services.changes.tell()
             live.publish(SessionSettingsEvent(settings=live.settings.to_wire()))
 
     async def tools(self, session_id: str) -> list[Json]:
@@ -319,8 +326,9 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
         return [rule.to_wire() for rule in await self.ledger.rules(session_id)]
 
     async def revoke(self, rule_id: str) -> None:
-        """Take a saved rule back."""
+        """Take a saved rule back; from now on no call runs because of it."""
         await self.ledger.revoke(rule_id)
+        self._services.changes.tell()
 
     # ---- the helper ------------------------------------------------------------------------
 

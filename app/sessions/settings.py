@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -11,7 +11,7 @@ from app.sessions.agents import Agent, agent_from_wire
 from app.sessions.errors import InvalidInputError
 from app.sessions.records import Json
 from app.sessions.rows import SessionRecord
-from app.sessions.toolbox import MODES, Mode
+from app.sessions.toolbox import MODES, Mode, Toolbox, bounded
 from backend.types import EFFORT_LEVELS, ChatCard, GenerationConfig, usual_reserve
 
 MAX_ROUNDS = 50
@@ -83,6 +83,15 @@ class Settings:
             name: {"value": value, "origin": self.origins.get(name, "default")}
             for name, value in values.items()
         }
+
+
+def within(own: Settings, above: Settings, toolbox: Toolbox) -> Settings:
+    """The settings of a session below another: never more mode and never more tools than that now has."""
+    tools = own.tools
+    if above.tools is not None:
+        offered = toolbox.offered(above.tools, "all")
+        tools = tuple(name for name in toolbox.offered(own.tools, "all") if name in offered)
+    return replace(own, approve=bounded(own.approve, above.approve), tools=tools)
 
 
 def resolve(record: SessionRecord, defaults: Defaults) -> Settings:

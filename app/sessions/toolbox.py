@@ -20,6 +20,27 @@ Effect = Literal["nothing", "read", "write", "execute", "network"]
 Mode = Literal["ask", "read", "all", "none", "plan"]
 Verdict = Literal["allow", "ask", "deny"]
 MODES: tuple[Mode, ...] = ("ask", "read", "all", "none", "plan")
+_WIDER: dict[Mode, frozenset[Mode]] = {
+    "none": frozenset(MODES),
+    "ask": frozenset(("ask", "read", "all")),
+    "read": frozenset(("read", "all")),
+    "all": frozenset(("all",)),
+    "plan": frozenset(("plan", "read", "all")),
+}
+
+
+def is_as_wide(mode: Mode, other: Mode) -> bool:
+    """Whether `mode` allows all that `other` does."""
+    return mode in _WIDER[other]
+
+
+def bounded(mode: Mode, above: Mode) -> Mode:
+    """The mode of a session below another: its own, as far as the one above it now allows that."""
+    if is_as_wide(above, mode):
+        return mode
+    if is_as_wide(mode, above) or (above == "plan" and mode == "ask"):
+        return above
+    return "none"
 
 
 @dataclass(frozen=True)
@@ -28,6 +49,10 @@ class Returned:
 
     text: str
     is_error: bool = False
+
+
+class NotBegunError(Exception):
+    """A tool's code was not begun, because the call may no longer run; the text says why."""
 
 
 @dataclass
@@ -57,6 +82,8 @@ class ToolRun:
     """`time.monotonic()` at which the session's time is over; None where it has no end."""
     context_window: int | None = None
     """Tokens the model holds at once, where a model is loaded."""
+    refusal: Callable[[], str] = str
+    """Why the call may no longer begin, "" where it may: asked right before the tool's own code runs."""
 
 
 @runtime_checkable
@@ -79,7 +106,10 @@ class SessionTool(Protocol):
         ...
 
     async def run(self, arguments: Mapping[str, Any], context: ToolRun) -> Returned:
-        """The result for the model. What it raises becomes an error the model reads."""
+        """The result for the model. What it raises becomes an error the model reads.
+
+        NotBegunError where `context.refusal` had something to say before its own code ran.
+        """
         ...
 
 
@@ -173,6 +203,25 @@ async def decide(
         return Decision("deny", f"the permission rules could not be evaluated: {err}", "policy")
 
 
+class Changes:
+    """Counts the changes of what chats allow: modes, tools and rules. Whoever waits hears of the next."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._next = asyncio.Event()
+
+    def tell(self) -> None:
+        """Something was changed."""
+        self.number += 1
+        self._next.set()
+        self._next = asyncio.Event()
+
+    async def after(self, number: int) -> None:
+        """Return once more than `number` changes were told."""
+        while self.number <= number:
+            await self._next.wait()
+
+
 @dataclass(frozen=True)
 class Toolbox:
     """The tools a manager has, by name."""
@@ -194,6 +243,14 @@ class Toolbox:
         if mode == "plan":
             found = {name: tool for name, tool in found.items() if tool.effects({}) <= {"nothing", "read"}}
         return found
+
+    def withheld(self, name: str, names: Sequence[str] | None, mode: Mode) -> str:
+        """Why a tool is not offered, "" where it is."""
+        if name in self.offered(names, mode):
+            return ""
+        if name in self.offered(names, "all"):
+            return f"{name} is not offered while planning: only tools that read are."
+        return f"{name} is not among the tools of this chat."
 
     def missing(self, names: Sequence[str]) -> list[str]:
         """The patterns that fit no tool."""

@@ -23,6 +23,7 @@ from app.sessions.toolbox import (
     Effect,
     Mode,
     ModePolicy,
+    NotBegunError,
     Returned,
     SessionTool,
     ToolRun,
@@ -197,6 +198,7 @@ class RoomTool:
                 on_progress=context.progress,
                 asker=ask,
                 loop=asyncio.get_running_loop(),
+                refusal=context.refusal,
             )
         except ToolError as err:
             return Returned(str(err), is_error=True)
@@ -204,6 +206,8 @@ class RoomTool:
             result = await run(self.tool, arguments, given)
         finally:
             cancellation.set()
+        if result.status == "refused":
+            raise NotBegunError(result.text)
         return Returned(result.text, is_error=result.status != "done")
 
 

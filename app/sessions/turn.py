@@ -30,6 +30,7 @@ from app.sessions.items import ErrorItem, FunctionCall, Item, Message
 from app.sessions.records import Json, now
 from app.sessions.reply import write_reply
 from app.sessions.rows import Change
+from app.sessions.settings import Settings
 from backend.chat_engine import ChatEngine
 from backend.types import BackendError
 
@@ -69,7 +70,9 @@ class Turn:
         self.items = list(items)
         self.continued = continued
         self.compacts = compacts
-        self.settings = live.settings
+        self._begun = live.settings
+        self.offered: frozenset[str] = frozenset()
+        """Names of the tools that the request of the last reply offered."""
         self.interrupted = False
         self.request_id: str | None = None
         self.task: asyncio.Task[None] | None = None
@@ -81,6 +84,12 @@ class Turn:
         self._waking: asyncio.Task[None] | None = None
         self._created = False
         self._queued = False
+
+    @property
+    def settings(self) -> Settings:
+        """Those it began with; mode and tools are the session's as they are now."""
+        now = self.live.settings
+        return replace(self._begun, approve=now.approve, tools=now.tools, origins=now.origins)
 
     @property
     def context_window(self) -> int | None:

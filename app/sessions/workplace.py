@@ -17,7 +17,7 @@ from app.sessions.recovery import recover
 from app.sessions.rows import SessionRecord
 from app.sessions.settings import Defaults, checked
 from app.sessions.store import Store
-from app.sessions.toolbox import Policy, Toolbox
+from app.sessions.toolbox import Changes, Policy, Toolbox
 
 FOLLOW_S = 0.25
 
@@ -38,7 +38,7 @@ class Workplace:
         self._opening = asyncio.Lock()
         self._followers: dict[str, asyncio.Task[None]] = {}
         self._services = Services(
-            store, self.ledger, self.files, desk, toolbox, policy, defaults, self._children
+            store, self.ledger, self.files, desk, toolbox, policy, defaults, self._children, Changes()
         )
 
     async def start(self) -> None:
