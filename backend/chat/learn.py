@@ -23,7 +23,7 @@ from backend.chat.marks import (
     strip_leading,
     without_tail_of,
 )  # fmt: skip
-from backend.chat.probe import CONTENT, RESULT, TOOLS, USER_2, Probe, assistant, result, user
+from backend.chat.probe import CONTENT, MAX_SHOWN, RESULT, TOOLS, USER_2, Probe, assistant, result, user
 
 THINK = {"enable_thinking": True, "thinking": True}
 NO_THINK = {"enable_thinking": False, "thinking": False}
@@ -70,7 +70,7 @@ def learn(probe: Probe) -> ChatFormat:
         after_content=after,
         has_content=bool(has_content),
         unopened=unopened,
-        next_turn=whole.rpartition(CONTENT)[2] if CONTENT in whole else "",
+        next_turn=whole.rpartition(CONTENT)[2][:MAX_SHOWN] if CONTENT in whole else "",
         calls=seen_calls,
         thought=thought,
         prompt_thought=prompt_thought,
@@ -91,7 +91,7 @@ def _result_header(probe: Probe, calls: CallProbe, header: str, prompt: str) -> 
         result(),
     ]
     text = probe.render(turns, TOOLS, opened=True)
-    behind = (text or "").rpartition(RESULT)[2]
+    behind = (text or "").rpartition(RESULT)[2][-MAX_SHOWN:]
     if header.strip() and header in behind:
         return ""
     behind = behind.removesuffix(prompt[len(header) :])

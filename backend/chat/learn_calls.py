@@ -94,7 +94,7 @@ def learn_calls(calls: CallProbe) -> SeenCalls | None:
         if not found:
             return _learn_tagged(calls, single, double, at_key)
         return _learn_json(single, double, at_key) or _learn_tagged_json(single, double, found)
-    except (NotReadable, ValueError, AttributeError, IndexError):
+    except (NotReadable, ValueError, AttributeError, IndexError, RecursionError):
         return None
 
 
@@ -285,7 +285,7 @@ def _learn_nesting(syntax: CallSyntax, nested: str | None, listed: str) -> CallS
         try:
             if read(nested) == _NESTED:
                 return replace(syntax, nested=name)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
     if KEY in syntax.argument_end:
         item = re.match(

@@ -14,7 +14,9 @@ from backend.chat.rules import is_part_text
 
 _NEVER = "\ue00f"
 """Equals no atom of a rendering, so that a prefix stops in front of it."""
-_TAGS_ABOUT_THOUGHT = re.compile(r"<\|?/?[\w:|]*(?:think|reason|thought)[\w:|]*\|?>|\[/?THINK\]", re.I)
+_TAGS_ABOUT_THOUGHT = re.compile(
+    r"<\|?/?[\w:|]{0,40}(?:think|reason|thought)[\w:|]{0,40}\|?>|\[/?THINK\]", re.I
+)
 
 
 @dataclass(frozen=True)

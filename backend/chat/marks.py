@@ -81,7 +81,7 @@ def enclosing_object(
     while (start := text.rfind("{", 0, start)) >= 0 and position - start <= _FARTHEST_BRACE:
         try:
             value, end = _DECODER.raw_decode(text, start)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if end > position and wanted(value):
             return start, end, cast("dict[str, Any]", value)

@@ -1,43 +1,35 @@
-"""Accounts for the work of a render: what a template loops over, makes and prints is bounded."""
+"""Accounts for the work of a render: what a template loops over, makes and prints is bounded.
+
+A unit of work stands for one step, and for 64 bytes made or looked at, so that the limit of work is
+a limit of memory too.
+"""
 
 from __future__ import annotations
 
-import functools
-import re
+import json
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Sequence, Sized, ValuesView
 from typing import Any, cast
 
 from jinja2 import pass_context
-from jinja2.exceptions import SecurityError
-from jinja2.runtime import Context, LoopContext
+from jinja2.runtime import Context
 
 from backend.chat.renderer import LimitError
 
 MAX_OUTPUT = 8 * 1024 * 1024
 """Most characters of one rendered prompt, and of any one text made on the way."""
 MAX_WORK = 1_000_000
-"""Units of work in one render: a loop round, a call, an item looked at, 64 characters handled."""
-MAX_WIDTH = 10_000
-"""Largest width argument of a padding function."""
-MAX_WORDY = 256 * 1024
-"""Most characters given to a filter that takes a text apart."""
-MAX_DIGITS = 2_000
-"""Most decimal digits of an integer that arithmetic may make."""
+"""Units of work in one render."""
+MAX_CHAIN = 40
+"""Most filters that may wait for one another to give their next item."""
 
-_CHARS_PER_UNIT = 64
+BYTES_PER_UNIT = 64
 _CLOCK_EVERY = 64
-_BIT_LIMIT = int(MAX_DIGITS * 3.33)
-_PADDING = frozenset({"center", "ljust", "rjust", "zfill", "expandtabs"})
-_WIDE = re.compile(r"\d{5,}|\*")
-_NESTED_WIDTH = re.compile(r"\{[^{}]*\{")
-_LINEAR = frozenset(
-    "abs d default e escape first forceescape format from_json indent int float join last"
-    " length count list lower replace safe selectattr rejectattr map string tojson trim upper items dictsort"
-    " boolean callable defined divisibleby eq equalto false filter ge gt greaterthan in integer iterable le"
-    " lessthan lt mapping ne none number odd even sameas sequence test true undefined".split()
-)
+_PIECE = 64 * 1024
+_OPAQUE = 200
+"""Characters of what stands for an object that is no plain data."""
 
 
 class _Meter(threading.local):
@@ -49,15 +41,17 @@ class _Meter(threading.local):
     next_look = 0
     deadline = 0.0
     cpu_s = 0.0
+    max_output = MAX_OUTPUT
 
-    def start(self, cpu_s: float) -> None:
+    def start(self, cpu_s: float, max_output: int) -> None:
         self.active, self.work, self.emitted, self.next_look = True, 0, 0, 0
-        self.cpu_s, self.deadline = cpu_s, time.thread_time() + cpu_s
+        self.cpu_s, self.deadline, self.max_output = cpu_s, time.thread_time() + cpu_s, max_output
 
     def stop(self) -> None:
         self.active = False
 
     def charge(self, units: int = 1) -> None:
+        """Account for `units` of work that are about to be done."""
         if not self.active:
             return
         self.work += units
@@ -69,19 +63,39 @@ class _Meter(threading.local):
         if time.thread_time() > self.deadline:
             raise LimitError(f"it takes more than {self.cpu_s:g} s")
 
-    def text(self, size: int) -> None:
-        """Account for a text of `size` characters that is about to be made or was made."""
+    def text(self, size: int, width: int = 1) -> None:
+        """Account for a text of `size` characters of `width` bytes that is about to be made."""
+        self.room(size)
+        self.charge(1 + size * width // BYTES_PER_UNIT)
+
+    def made(self, text: str) -> None:
+        """Account for a text that was made."""
+        self.text(len(text), char_width(text))
+
+    def room(self, size: int) -> None:
+        """Refuse a text of more than the most characters."""
         if size > MAX_OUTPUT:
             raise LimitError(f"it makes a text of more than {MAX_OUTPUT // 2**20} MB")
-        self.charge(1 + size // _CHARS_PER_UNIT)
 
     def emit(self, size: int) -> None:
         self.emitted += size
-        if self.emitted > 2 * MAX_OUTPUT:
-            raise LimitError(f"it prints more than {MAX_OUTPUT // 2**20} MB")
+        if self.emitted > 2 * self.max_output:
+            raise LimitError(f"it prints more than {_told(self.max_output)}")
 
 
 current = _Meter()
+
+
+def _told(size: int) -> str:
+    return f"{size // 2**20} MB" if size >= 2**20 else f"{size // 2**10} KB"
+
+
+def char_width(text: str) -> int:
+    """Bytes one character of `text` takes."""
+    return 1 if text.isascii() else min(4, sys.getsizeof(text) // len(text))
+
+
+# ---- walking through values ----------------------------------------------------------------
 
 
 def look_through(value: object) -> None:
@@ -90,174 +104,172 @@ def look_through(value: object) -> None:
     while stack:
         item = stack.pop()
         if isinstance(item, str):
-            current.charge(1 + len(item) // _CHARS_PER_UNIT)
-        elif isinstance(item, dict):
-            mapping = cast("dict[object, object]", item)
-            current.charge(1 + len(mapping))
-            stack += mapping.values()
-            stack += (key for key in mapping if isinstance(key, tuple))
-        elif isinstance(item, list | tuple):
-            sequence = cast("Sequence[object]", item)
-            current.charge(1 + len(sequence))
-            stack += sequence
+            current.charge(1 + len(item) // BYTES_PER_UNIT)
+        elif children := _children(item):
+            current.charge(1 + len(children))
+            stack += children
+
+
+def _children(item: object) -> Sequence[object]:
+    """What is inside one plain container, keys and values of a mapping in one row."""
+    if isinstance(item, dict):
+        mapping = cast("dict[object, object]", item)
+        # A text as a key is looked at as often as its mapping; its hash and its place are known.
+        return [*mapping.values(), *(key for key in mapping if not isinstance(key, str))]
+    if isinstance(item, list | tuple):
+        return cast("Sequence[object]", item)
+    if isinstance(item, KeysView | ValuesView | ItemsView):
+        view = cast("Iterable[object]", item)
+        current.charge(1 + len(cast("Sized", item)))
+        return list(view)
+    return ()
+
+
+def written_size(value: object, write: Callable[[str], str], *, between: int = 2, indent: int = 0) -> int:
+    """The most characters `value` takes when it is written out, its texts by `write`.
+
+    `between` characters stand around each item, and with `indent` a line break and that many blanks
+    for each level. Charges for every item. Stops counting, by an error, where there is no room.
+    """
+    size = 0
+    stack = [(value, 0)]
+    while stack:
+        item, depth = stack.pop()
+        current.charge()
+        size += between + (1 + indent * depth if indent else 0)
+        if isinstance(item, dict):
+            children: list[object] = []
+            for pair in cast("dict[object, object]", item).items():
+                children += pair
+        else:
+            children = list(_children(item))
+        if children or isinstance(item, dict | list | tuple):
+            size += 30 + indent * (depth + 1)
+            current.charge(len(children))
+            stack += [(child, depth + 1) for child in children]
+        elif isinstance(item, str):
+            size += _escaped_size(item, write)
+        elif isinstance(item, int):
+            size += 8 + item.bit_length() // 3
+        else:
+            size += _OPAQUE
+        current.room(size)
+    return size
+
+
+def _escaped_size(text: str, write: Callable[[str], str]) -> int:
+    """How long a text is as `write` writes it, in pieces, so that a long one is never made."""
+    size = 0
+    for at in range(0, len(text), _PIECE):
+        size += len(write(text[at : at + _PIECE]))
+        current.text(size, 1)
+    return size + 2
+
+
+def json_writer(ensure_ascii: bool) -> Callable[[str], str]:
+    """Writes a text as JSON does."""
+    return lambda text: json.dumps(text, ensure_ascii=ensure_ascii)
+
+
+def text_of(value: object) -> str:
+    """`value` as text, refused before it becomes too long."""
+    if isinstance(value, str):
+        return str(value)
+    if _children(value):
+        written_size(value, repr)
+    return str(value)
 
 
 # ---- what the compiled template calls ------------------------------------------------------
 
 
+class Rounds(Iterator[Any]):
+    """An iterator whose rounds are charged. `chain` counts the iterators that it waits for."""
+
+    __slots__ = ("_items", "chain")
+
+    def __init__(self, items: Iterable[Any], chain: int = 1) -> None:
+        if chain > MAX_CHAIN:
+            raise LimitError(f"it puts more than {MAX_CHAIN} filters into one another")
+        current.charge(8)
+        self._items = iter(items)
+        self.chain = chain
+
+    def __next__(self) -> Any:
+        current.charge()
+        return next(self._items)
+
+
 def loop(value: Any) -> Any:
     """The iterable of a `for`, charged by its length or, when that is unknown, round by round."""
     if isinstance(value, Sized):
-        current.charge(1 + len(value))
+        current.charge(4 + len(value))
         return value
-    return iterator(value)
-
-
-def iterator(value: Iterable[Any]) -> Iterator[Any]:
-    for item in value:
-        current.charge()
-        yield item
+    return value if isinstance(value, Rounds) else Rounds(value)
 
 
 def operand(value: Any) -> Any:
-    """An operand of a comparison or a tuple, where nested values are walked by C code."""
+    """An operand of a comparison, a key or a tuple, where nested values are walked by C code."""
     if isinstance(value, str):
         current.charge(1 + len(value) // 1024)
-    elif isinstance(value, list | tuple | dict):
+    elif isinstance(value, list | tuple | dict | KeysView | ValuesView | ItemsView):
         look_through(cast("object", value))
     return cast("Any", value)
+
+
+def container(value: Any) -> Any:
+    """What is looked into by `in`: a mapping is not walked."""
+    if isinstance(value, dict):
+        current.charge()
+        return cast("Any", value)
+    return operand(value)
+
+
+def literal(value: Any) -> Any:
+    """A list or mapping that the template spells out."""
+    current.charge(2 + 2 * len(cast("Sized", value)))
+    return value
 
 
 def sliced(value: Any) -> Any:
     """A text or list that is about to be cut, which copies it."""
     if isinstance(value, str):
-        current.charge(1 + len(value) // _CHARS_PER_UNIT)
+        current.charge(1 + len(value) * char_width(value) // BYTES_PER_UNIT)
     elif isinstance(value, list | tuple):
         current.charge(1 + len(cast("Sized", value)) // 8)
     return cast("Any", value)
 
 
 def concat(left: Any, *rest: Any) -> str:
+    return joined((left, *rest), "")
+
+
+def joined(values: Iterable[Any], between: str) -> str:
+    """The values as texts, put together."""
     texts: list[str] = []
     size = 0
-    for value in (left, *rest):
-        operand(value)
-        texts.append(str(value))
-        size += len(texts[-1])
+    for value in values:
+        text = text_of(value)
+        texts.append(text)
+        size += len(text) + len(between)
         current.text(size)
-    return "".join(texts)
+        current.charge(len(text) * (char_width(text) - 1) // BYTES_PER_UNIT if text else 0)
+    return between.join(texts)
 
 
-# ---- operators, calls, filters -------------------------------------------------------------
-
-
-def check_binop(operator: str, left: Any, right: Any) -> None:
-    if operator == "+":
-        if isinstance(left, str) and isinstance(right, str):
-            current.text(len(left) + len(right))
-        elif isinstance(left, list | tuple) and isinstance(right, list | tuple):
-            current.charge(1 + (len(cast("list[Any]", left)) + len(cast("list[Any]", right))) // 8)
-    elif operator == "*":
-        for sequence, count in ((left, right), (right, left)):
-            if isinstance(sequence, str | list | tuple) and isinstance(count, int):
-                size = len(cast("Sequence[Any]", sequence)) * max(count, 0)
-                current.text(size if isinstance(sequence, str) else size * _CHARS_PER_UNIT)
-        if isinstance(left, int) and isinstance(right, int):
-            _check_bits(left.bit_length() + right.bit_length())
-    elif operator == "**":
-        if isinstance(left, int) and isinstance(right, int):
-            _check_bits(left.bit_length() * max(right, 0))
-    elif isinstance(left, str):
-        if _WIDE.search(left):
-            raise LimitError("it formats with a width of more than four digits")
-        look_through(right)
-
-
-def _check_bits(bits: int) -> None:
-    if bits > _BIT_LIMIT:
-        raise LimitError(f"it computes a number of more than {MAX_DIGITS:,} digits")
-
-
-def check_method(owner: str, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Refuse a str method that would make far more text than it was given."""
-    values = (*args, *kwargs.values())
-    if name in _PADDING and any(isinstance(value, int) and value > MAX_WIDTH for value in values):
-        raise LimitError(f"it pads a text to more than {MAX_WIDTH:,} characters")
-    if name in ("format", "format_map"):
-        if _WIDE.search(owner) or _NESTED_WIDTH.search(owner):
-            raise LimitError("it formats with a width of more than four digits")
-        look_through(values)
-        current.text(len(owner) + sum(len(value) for value in values if isinstance(value, str)))
-    elif name == "replace" and len(args) >= 2 and isinstance(args[1], str):
-        old = str(args[0])
-        found = owner.count(old) if old else len(owner) + 1
-        current.text(len(owner) + found * max(0, len(args[1]) - len(old)))
-    elif name == "join" and args and isinstance(args[0], Sized):
-        parts = cast("Sequence[Any]", args[0])
-        current.text(len(owner) * len(parts) + sum(len(part) for part in parts if isinstance(part, str)))
-    elif name in ("translate", "encode", "maketrans"):
-        raise SecurityError(f"str.{name} is not offered to chat templates")
-
-
-def metered(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter or test whose work is charged by what goes in and what comes out."""
-    leading = 1 if hasattr(function, "jinja_pass_arg") else 0
-
-    @functools.wraps(function)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        for value in args[leading:]:
-            operand(value)
-            if isinstance(value, range):
-                current.charge(len(value) // 8)
-            if isinstance(value, str) and name not in _LINEAR:
-                if len(value) > MAX_WORDY:
-                    raise LimitError(f"its filter {name} takes at most {MAX_WORDY:,} characters")
-                current.charge(len(value) // 8)
-        for value in (*args[leading + 1 :], *kwargs.values()):
-            if isinstance(value, int) and value > MAX_WIDTH:
-                raise LimitError(f"it asks for a width of more than {MAX_WIDTH:,}")
-        result = function(*args, **kwargs)
-        if isinstance(result, str):
-            current.text(len(result))
-        elif isinstance(result, Iterator):
-            return iterator(cast("Iterator[Any]", result))
-        elif isinstance(result, list):
-            current.charge(len(cast("list[Any]", result)))
-        return cast("Any", result)
-
-    return wrapped
-
-
-def before_call(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    current.charge()
-    if isinstance(target, LoopContext):
-        return (loop(args[0]), *args[1:]) if args else args
-    owner = getattr(target, "__self__", None) or getattr(
-        getattr(target, "__wrapped__", None), "__self__", None
-    )
-    name = str(getattr(target, "__name__", ""))
-    if isinstance(owner, str):
-        check_method(owner, name, args, kwargs)
-        current.charge(1 + len(owner) // _CHARS_PER_UNIT)
-    elif isinstance(owner, int | float | bytes):
-        raise SecurityError(f"{type(owner).__name__}.{name} is not offered to chat templates")
-    else:
-        sizes = [
-            len(cast("Sized", value)) for value in (owner, *args) if isinstance(value, list | dict | tuple)
-        ]
-        current.charge(sum(sizes) // 8)
-    return args
+def definition(value: Any) -> Any:
+    """Stands in front of a macro's definition, which makes an object each time."""
+    current.charge(8)
+    return value
 
 
 @pass_context
 def finalize(_context: Context, value: Any) -> Any:
     """Called on every printed value: bounds the output before it is joined."""
-    if not isinstance(value, str):
-        look_through(value)
-        value = str(value)
+    text = text_of(value)
     current.charge()
-    current.emit(len(value))
-    return cast("Any", value)
+    current.emit(len(text))
+    return text
 
 
 def bounded_join(chunks: Iterable[str]) -> str:
@@ -266,5 +278,7 @@ def bounded_join(chunks: Iterable[str]) -> str:
     for chunk in chunks:
         parts.append(chunk)
         size += len(chunk)
-        current.text(size if size > MAX_OUTPUT else len(chunk))
+        if size > current.max_output:
+            raise LimitError(f"it makes a text of more than {_told(current.max_output)}")
+        current.made(chunk)
     return "".join(parts)

@@ -18,8 +18,13 @@ ID_1, ID_2 = "qidaaaaa1", "qidbbbbb2"
 USER, USER_2, SYSTEM, SYSTEM_2 = "Quserask", "Quseragain", "Qsystemtext", "Qlatertext"
 CONTENT, THOUGHT, RESULT = "Qcontent", "Qthought", "Qresult"
 
-RENDER_CPU_S, ALL_CPU_S = 0.25, 0.5
+RENDER_CPU_S, ALL_CPU_S = 0.2, 0.4
 """Processor time of one probe and of all; a published template takes 4 ms for all."""
+
+MAX_PRINTED = 256 * 1024
+"""Most characters of one probe's rendering; published templates print 7,000 at most."""
+MAX_SHOWN = 10_000
+"""Most characters behind the user's words that are looked at: comparing marks takes longer than linear."""
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -78,8 +83,9 @@ class Probe:
         start = time.thread_time()
         try:
             return self.renderer.render(
-                messages, tools, add_generation_prompt=opened, variables=variables, cpu_s=RENDER_CPU_S
-            )
+                messages, tools, add_generation_prompt=opened, variables=variables, cpu_s=RENDER_CPU_S,
+                max_output=MAX_PRINTED,
+            )  # fmt: skip
         except TemplateError as err:
             if isinstance(err.__cause__, LimitError):
                 self.renderer.fault = err
@@ -95,8 +101,10 @@ class Probe:
     def after_user(
         self, messages: Messages, tools: Messages | None = None, *, opened: bool = False, **variables: Any
     ) -> str | None:
-        """What is printed behind the last user text: the end of that turn and the reply."""
+        """What is printed behind the last user text: the end of that turn and the reply. None too where
+        that is longer than any template's."""
         text = self.render(messages, tools, opened=opened, **variables)
         if text is None or USER not in text:
             return None
-        return text[text.rindex(USER) + len(USER) :]
+        behind = text[text.rindex(USER) + len(USER) :]
+        return behind if len(behind) <= MAX_SHOWN else None

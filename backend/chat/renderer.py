@@ -61,10 +61,12 @@ class Renderer:
         add_generation_prompt: bool = True,
         variables: Mapping[str, Any] | None = None,
         cpu_s: float = MAX_CPU_S,
+        max_output: int | None = None,
     ) -> str:
         """The template's text for exactly these messages and tools.
 
-        `cpu_s` bounds the processor time. Raises TemplateError naming the template and the line.
+        `cpu_s` bounds the processor time, `max_output` the characters (None: as the sandbox does).
+        Raises TemplateError naming the template and the line.
         """
         import jinja2.exceptions as jinja
 
@@ -81,14 +83,15 @@ class Renderer:
         self.renders += 1
         if not self.mutable:
             try:
-                return self._run(False, {**values, **_inputs(messages, tools)}, cpu_s)
+                return self._run(False, {**values, **_inputs(messages, tools)}, cpu_s, max_output)
             except jinja.SecurityError as err:
                 if not _is_change(err):
                     raise self._explained(err) from err
             except Exception as err:
                 raise self._explained(err) from err
         try:
-            text = self._run(True, {**values, **copy.deepcopy(_inputs(messages, tools))}, cpu_s)
+            copied = copy.deepcopy(_inputs(messages, tools))
+            text = self._run(True, {**values, **copied}, cpu_s, max_output)
         except Exception as err:
             raise self._explained(err) from err
         self.mutable = True
@@ -102,7 +105,7 @@ class Renderer:
         except Exception as err:
             raise self._explained(err) from err
 
-    def _run(self, mutable: bool, values: dict[str, Any], cpu_s: float) -> str:
+    def _run(self, mutable: bool, values: dict[str, Any], cpu_s: float, max_output: int | None) -> str:
         from backend.chat.sandbox import run_metered
 
         if mutable not in self._compiled:
@@ -112,7 +115,7 @@ class Renderer:
         def chunks() -> Iterable[str]:
             return template.root_render_func(template.new_context(values))
 
-        return run_metered(chunks, cpu_s)
+        return run_metered(chunks, cpu_s, max_output)
 
     def _explained(self, err: Exception) -> TemplateError:
         """The error for people, with the line; an endless recursion is cut off the chain."""

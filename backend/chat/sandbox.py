@@ -7,7 +7,6 @@ object beyond its variables, and `meter` bounds its work, its output and its tex
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Any, cast
@@ -17,17 +16,25 @@ from jinja2 import nodes
 from jinja2.compiler import CodeGenerator
 from jinja2.exceptions import SecurityError, TemplateSyntaxError
 from jinja2.ext import Extension
+from jinja2.lexer import Token, TokenStream
 from jinja2.parser import Parser
-from jinja2.runtime import Context, Undefined
+from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedEnvironment
+from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
-from backend.chat import meter
+from backend.chat import filters, meter, methods
 from backend.chat.renderer import LimitError
 
+MAX_TOKENS, MAX_NODES, MAX_DEPTH = 12_000, 5_000, 100
+"""Of a template's code, so that compiling stays under a second; published ones have up to 2,500 tokens
+and 1,300 nodes, at most 30 deep."""
+_FRAME_WEIGHT = 20
 MAX_RANGE = 100_000
-_UNNEEDED_FILTERS = ("pprint", "random", "striptags", "urlize", "wordwrap", "xmlattr")
+MAX_MESSAGE = 2_000
+"""Characters of what a template says when it refuses a conversation."""
 _LOOP, _VALUE, _SLICE, _CONCAT = "fireside_loop", "fireside_value", "fireside_slice", "fireside_concat"
+_CONTAINER, _LITERAL, _DEFINITION = "fireside_container", "fireside_literal", "fireside_definition"
 
 
 class _Metering(NodeTransformer):
@@ -60,18 +67,39 @@ class _Metering(NodeTransformer):
         self.generic_visit(node)
         node.expr = _measured(node.expr)
         for operand in node.ops:
-            operand.expr = _measured(operand.expr)
+            within = operand.op in ("in", "notin")
+            operand.expr = _filtered(operand.expr, _CONTAINER) if within else _measured(operand.expr)
         return node
 
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
         self.generic_visit(node)
         if isinstance(node.arg, nodes.Slice):
             node.node = _filtered(node.node, _SLICE)
+        else:
+            node.arg = _measured(node.arg)
         return node
 
     def visit_Tuple(self, node: nodes.Tuple) -> nodes.Node:
         self.generic_visit(node)
         return node if node.ctx != "load" else _filtered(node, _VALUE)
+
+    def visit_List(self, node: nodes.List) -> nodes.Node:
+        self.generic_visit(node)
+        return _filtered(node, _LITERAL)
+
+    def visit_Dict(self, node: nodes.Dict) -> nodes.Node:
+        self.generic_visit(node)
+        for pair in node.items:
+            pair.key = _measured(pair.key)
+        return _filtered(node, _LITERAL)
+
+    def visit_Macro(self, node: nodes.Macro) -> list[nodes.Node]:
+        self.generic_visit(node)
+        return [_charge_for(node), node]
+
+    def visit_CallBlock(self, node: nodes.CallBlock) -> list[nodes.Node]:
+        self.generic_visit(node)
+        return [_charge_for(node), node]
 
 
 def _other_template(tag: str, node: nodes.Node) -> TemplateSyntaxError:
@@ -83,12 +111,33 @@ def _filtered(node: nodes.Expr, name: str, args: list[nodes.Expr] | None = None)
     return nodes.Filter(node, name, args or [], [], None, None, lineno=node.lineno)
 
 
+def _charge_for(node: nodes.Node) -> nodes.Node:
+    return nodes.ExprStmt(_filtered(nodes.Const(0, lineno=node.lineno), _DEFINITION), lineno=node.lineno)
+
+
 def _measured(node: nodes.Expr) -> nodes.Expr:
     return node if isinstance(node, nodes.Const) else _filtered(node, _VALUE)
 
 
+def _check_size(tree: nodes.Node) -> None:
+    """Refuse a tree that takes long to compile."""
+    weight = 0
+    stack: list[tuple[nodes.Node, int]] = [(tree, 0)]
+    while stack:
+        node, depth = stack.pop()
+        weight += (
+            _FRAME_WEIGHT if isinstance(node, nodes.Macro | nodes.Block | nodes.CallBlock | nodes.For) else 1
+        )
+        if weight > MAX_NODES:
+            raise LimitError(f"it has more than {MAX_NODES:,} parts")
+        if depth > MAX_DEPTH:
+            raise LimitError(f"it nests more than {MAX_DEPTH} deep")
+        stack += [(child, depth + 1) for child in node.iter_child_nodes()]
+
+
 class _MeteredGenerator(CodeGenerator):
     def visit_Template(self, node: nodes.Template, frame: Any = None) -> None:
+        _check_size(node)
         super().visit_Template(_Metering().visit(node), frame)
 
 
@@ -97,69 +146,15 @@ class _GenerationTag(Extension):
 
     tags = {"generation"}  # noqa: RUF012 - the name and kind jinja2 reads
 
+    def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
+        for count, token in enumerate(stream):
+            if count > MAX_TOKENS:
+                raise LimitError(f"it has more than {MAX_TOKENS:,} words and signs of code")
+            yield token
+
     def parse(self, parser: Parser) -> list[nodes.Node]:
         next(parser.stream)
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-
-def _indent(value: str, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
-    """jinja2's `indent`, refused before it multiplies a text by its margin."""
-    margin = width if isinstance(width, str) else " " * min(width, meter.MAX_WIDTH)
-    meter.current.text(len(value) + len(margin) * (value.count("\n") + 1))
-    lines = value.splitlines(keepends=True)
-    shifted = [margin + line if (index or first) and (blank or line.strip()) else line
-               for index, line in enumerate(lines)]  # fmt: skip
-    return "".join(shifted)
-
-
-def _replace(value: Any, old: str, new: str, count: int | None = None) -> str:
-    text = str(value)
-    meter.check_method(text, "replace", (old, new), {})
-    return text.replace(old, new, -1 if count is None else count)
-
-
-def _join(value: Iterable[Any], d: str = "", attribute: str | None = None) -> str:
-    items: list[str] = []
-    size = 0
-    for item in value:
-        part: Any = item
-        if attribute is not None:
-            part = cast("dict[str, Any]", item).get(attribute, "") if isinstance(item, dict) else ""
-        meter.operand(part)
-        items.append(str(part))
-        size += len(items[-1]) + len(d)
-        meter.current.text(size)
-    return d.join(items)
-
-
-def _to_json(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    """JSON as published templates expect it: neither HTML- nor ASCII-escaped, generators as lists."""
-    meter.look_through(value)
-    width = None if indent is None else min(int(indent), 16)
-    return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=width, separators=separators, sort_keys=sort_keys,
-        default=_json_default,
-    )  # fmt: skip
-
-
-def _json_default(value: object) -> object:
-    if isinstance(value, Iterator):
-        items: list[object] = list(meter.iterator(cast("Iterator[object]", value)))
-        meter.look_through(items)
-        return items
-    name = "an undefined value" if isinstance(value, Undefined) else f"a {type(value).__name__}"
-    raise TypeError(f"{name} cannot be written as JSON")
-
-
-def _from_json(value: str) -> Any:
-    meter.current.text(len(value))
-    return json.loads(value)
 
 
 def _range(*bounds: int) -> range:
@@ -170,12 +165,20 @@ def _range(*bounds: int) -> range:
     return numbers
 
 
-def _raise_exception(message: str) -> None:
-    raise JinjaTemplateError(message)
+class _Namespace(Namespace):
+    """A namespace whose text is its name: what it holds may be without end."""
+
+    def __repr__(self) -> str:
+        return "<Namespace>"
+
+
+def _raise_exception(message: object) -> None:
+    raise JinjaTemplateError(meter.text_of(message)[:MAX_MESSAGE])
 
 
 def _strftime_now(layout: str) -> str:
-    return clock().strftime(layout[:200])
+    meter.current.charge(16)
+    return clock().strftime(meter.text_of(layout)[:200])
 
 
 def _lorem_ipsum(*_args: Any, **_kwargs: Any) -> str:
@@ -192,11 +195,10 @@ class _Limits:
 
     code_generator_class = _MeteredGenerator
     concat = staticmethod(meter.bounded_join)
-    intercepted_binops = frozenset({"*", "**", "%", "+"})
+    intercepted_binops = frozenset({"*", "**", "%", "+", "-", "/", "//"})
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        meter.current.charge()
-        meter.check_binop(operator, left, right)
+        methods.check_binop(operator, left, right)
         return SandboxedEnvironment.default_binop_table[operator](left, right)
 
 
@@ -204,14 +206,14 @@ class FrozenEnvironment(_Limits, ImmutableSandboxedEnvironment):
     """The sandbox that refuses changes of lists and dicts."""
 
     def call(self, context: Context, target: Any, /, *args: Any, **kwargs: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return super().call(context, target, *meter.before_call(target, args, kwargs), **kwargs)
+        return super().call(context, target, *methods.before_call(target, args, kwargs), **kwargs)
 
 
 class MutableEnvironment(_Limits, SandboxedEnvironment):
     """The sandbox for templates that change lists, which are copies made for one render."""
 
     def call(self, context: Context, target: Any, /, *args: Any, **kwargs: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return super().call(context, target, *meter.before_call(target, args, kwargs), **kwargs)
+        return super().call(context, target, *methods.before_call(target, args, kwargs), **kwargs)
 
 
 @functools.cache
@@ -225,25 +227,30 @@ def environment(mutable: bool) -> SandboxedEnvironment:
         finalize=meter.finalize,
         extensions=["jinja2.ext.loopcontrols", _GenerationTag],
     )
-    for name in _UNNEEDED_FILTERS:
-        env.filters.pop(name, None)
-    env.filters.update(
-        indent=_indent, replace=_replace, join=_join, tojson=_to_json, from_json=_from_json
-    )  # fmt: skip
-    env.filters = {name: meter.metered(name, function) for name, function in env.filters.items()}
-    env.filters |= {_LOOP: meter.loop, _VALUE: meter.operand, _SLICE: meter.sliced, _CONCAT: meter.concat}
-    env.tests = {name: meter.metered(name, function) for name, function in env.tests.items()}
+    offered_filters = cast("dict[str, Any]", env.filters)
+    offered_filters.clear()
+    offered_filters |= filters.offered_filters() | {
+        _LOOP: meter.loop, _VALUE: meter.operand, _SLICE: meter.sliced, _CONCAT: meter.concat,
+        _CONTAINER: meter.container, _LITERAL: meter.literal, _DEFINITION: meter.definition,
+    }  # fmt: skip
+    offered_tests = cast("dict[str, Any]", env.tests)
+    offered_tests.clear()
+    offered_tests |= filters.offered_tests()
     offered = cast("dict[str, Any]", env.globals)
     offered.update(
-        range=_range, raise_exception=_raise_exception, strftime_now=_strftime_now, lipsum=_lorem_ipsum
+        range=_range,
+        raise_exception=_raise_exception,
+        strftime_now=_strftime_now,
+        lipsum=_lorem_ipsum,
+        namespace=_Namespace,
     )
     return env
 
 
-def run_metered(chunks: Callable[[], Iterable[str]], cpu_s: float) -> str:
-    """Join what a template prints; raises LimitError when it passes a limit or `cpu_s` of this
-    thread's processor time."""
-    meter.current.start(cpu_s)
+def run_metered(chunks: Callable[[], Iterable[str]], cpu_s: float, max_output: int | None = None) -> str:
+    """Join what a template prints; raises LimitError when it passes a limit, `cpu_s` of this thread's
+    processor time or `max_output` characters."""
+    meter.current.start(cpu_s, max_output or meter.MAX_OUTPUT)
     try:
         return meter.bounded_join(chunks())
     finally:
