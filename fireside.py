@@ -6,6 +6,7 @@ directory can shadow them, and hands out the public names when they are first us
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import importlib.util
@@ -115,6 +116,7 @@ __all__ = ["main", *sorted(_MODULE_OF)]  # pyright: ignore[reportUnsupportedDund
 
 def main() -> int:
     """Run the `fireside` command; the process exits with the number it returns."""
+    _leave_current_folder()
     _open_door()
     # A short run makes little garbage: looking for it, and at the end once more, takes 30 ms of it.
     gc.set_threshold(50_000)
@@ -148,6 +150,19 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+def _leave_current_folder() -> None:
+    """Import no module and start no program just because it lies in the current folder."""
+    with contextlib.suppress(OSError):  # It may be gone.
+        if sys.path[:1] == [os.getcwd()]:  # `python -m fireside`
+            del sys.path[0]
+        # By now Python has made whole paths of what was given as a part of one.
+        given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        near = {os.path.abspath(place) for place in given if not os.path.isabs(place)}
+        sys.path[:] = [place for place in sys.path if os.path.isabs(place) and place not in near]
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    os.environ["PATH"] = os.pathsep.join(filter(os.path.isabs, folders)) or os.defpath
 
 
 def _open_door() -> None:

@@ -5,6 +5,7 @@ A project never names a server: only the person's own file counts.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _FIELDS = frozenset(("command", "url", "environment", "reading"))
+_SCRIPTS = (".py", ".pyz", ".js", ".mjs", ".cjs", ".ts", ".sh", ".rb", ".pl", ".php", ".lua", ".jar")
 _WILD = re.compile(r"[*?\[]")
 
 
@@ -79,9 +81,14 @@ def _server(name: str, fields: Any, where: str) -> McpServerConfig:
         isinstance(value, str) for value in cast("dict[str, Any]", environment).values()
     ):
         raise SettingError(f"{where}: environment is a table of texts.")
+    program = _texts(command, f"{where}: command", least=1) if command is not None else ()
+    for index, part in enumerate(program):
+        if (os.sep in part if index == 0 else part.endswith(_SCRIPTS)) and not part.startswith((os.sep, "-")):
+            # It would be whatever has this name in the current folder.
+            raise SettingError(f"{where}: command names {quote(part)} by its whole path.")
     return McpServerConfig(
         name,
-        _texts(command, f"{where}: command", least=1) if command is not None else (),
+        program,
         url or "",
         cast("dict[str, str]", environment),
         _texts(values.get("reading", []), f"{where}: reading"),

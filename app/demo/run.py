@@ -103,7 +103,7 @@ def _inner_program(file: Path, demo: Demo, folder: Path) -> tuple[list[str], dic
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
     environ.pop("NO_COLOR", None)
-    inside = [sys.executable, "-m", "app.demo.inside"]
+    inside = [sys.executable, "-P", "-m", "app.demo.inside"]
     if demo.face == "repl":
         return [*inside, "--inside-repl"], environ
     commands = folder / "bin"
@@ -140,4 +140,4 @@ async def _record(file: Path, demo: Demo, cast: Path, speed: float) -> int:
 def _own_arguments() -> list[str]:
     """How this very program is started again, whether it is installed or runs from a checkout."""
     launcher = Path(__file__).resolve().parents[2] / "fireside.py"
-    return [str(launcher)] if launcher.is_file() else ["-m", "fireside"]
+    return [str(launcher)] if launcher.is_file() else ["-P", "-m", "fireside"]

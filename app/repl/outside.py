@@ -61,9 +61,14 @@ def _editor() -> list[str]:
     for name in ("VISUAL", "EDITOR"):
         if chosen := os.environ.get(name, "").strip():
             try:
-                return shlex.split(chosen)
+                command = shlex.split(chosen)
             except ValueError as err:
                 raise _failure(f"${name} cannot be read: {err}.") from err
+            if os.sep in command[0] and not os.path.isabs(command[0]):
+                raise _failure(
+                    f"${name} names {command[0]}, which each folder has another of.", "Give its whole path."
+                )
+            return command
     for name in _EDITORS:
         if (found := shutil.which(name)) is not None:
             return [found]

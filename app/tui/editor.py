@@ -128,6 +128,8 @@ def _ended(code: int) -> str:
 
 def _require(kind: str, program: str, remedy: str) -> str:
     """The program's short name. Without the program the screen need not be left."""
+    if os.sep in program and not os.path.isabs(program):
+        raise EditorError(f"The {kind} {program} is no program of its own: give its whole path. {remedy}")
     if shutil.which(program) is None:
         raise EditorError(f"The {kind} {program} could not be started: no such program. {remedy}")
     return os.path.basename(program)

@@ -8,6 +8,13 @@ from pathlib import Path
 
 MOST = 20_000
 GIT_S = 3.0
+_OWN_WORK = (
+    "--no-optional-locks",
+    *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.untrackedCache=false"),
+)
+"""A repository's own settings name programs that git would run for a list of files."""
+_NO_FETCH = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
+"""Nor is what the repository lacks fetched, which runs a program of its choice too."""
 _SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "target", "dist", "build"})
 
 
@@ -20,10 +27,16 @@ def project_files(folder: Path) -> list[str]:
 
 
 def _known_to_git(folder: Path) -> list[str] | None:
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    command = ["git", *_OWN_WORK, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         listed = subprocess.run(
-            command, cwd=folder, capture_output=True, check=True, timeout=GIT_S, stdin=subprocess.DEVNULL
+            command,
+            cwd=folder,
+            env={**os.environ, **_NO_FETCH},
+            capture_output=True,
+            check=True,
+            timeout=GIT_S,
+            stdin=subprocess.DEVNULL,
         )
     except (OSError, subprocess.SubprocessError):
         return None
