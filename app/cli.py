@@ -17,7 +17,7 @@ import typer
 from app.cli_config import config
 from app.cli_groups import group, sessions, themes, tools
 from app.cli_models import models
-from app.completions import complete_topics
+from app.completions import complete_topics, offer_plain_words
 from app.config import Settings
 from app.exits import ExitCode, Failure, explain, usage
 from app.faces import FACES, begin, check_chat, chosen_settings, is_plain, start_repl, start_tui
@@ -71,9 +71,7 @@ def main(args: Sequence[str]) -> int:
     """Run the command that `args` name; returns the exit code of terminal.md."""
     begin()
     if COMPLETE_VARIABLE in os.environ:
-        from typer.completion import completion_init  # pyright: ignore[reportPrivateImportUsage]
-
-        completion_init()
+        offer_plain_words()
     try:
         return int(app(with_bare_resume(args), prog_name="fireside", standalone_mode=False) or 0)
     except typer.TyperException as err:

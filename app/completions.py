@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from app.kinds import CHOICES, Kind
-from app.terminal import sanitize
 
 Completer = Callable[[str], list[str]]
+_PLAIN_WORD = re.compile(r"(?:--?)?[A-Za-z0-9_.][A-Za-z0-9_.,+=/@-]{0,199}")
 
 
 def complete_topics(incomplete: str) -> list[str]:
@@ -50,8 +52,29 @@ def _formats(incomplete: str) -> list[str]:
 def _beginning(incomplete: str, words: Iterable[str]) -> list[str]:
     found: list[str] = []
     with contextlib.suppress(Exception):  # a shell wants words or nothing
-        found = [sanitize(word) for word in words if word.startswith(incomplete)]
+        found = [word for word in words if word.startswith(incomplete) and word[:1] != "-"]
     return found
+
+
+def offer_plain_words() -> None:
+    """Answer the shell that asks, and with nothing that it would run, expand or take apart.
+
+    A shell pastes the words of an answer into its own code, or into the line a person is about to
+    send. What has another character is left out: the person types it, and quotes it.
+    """
+    from typer.completion import (
+        completion_init,  # pyright: ignore[reportPrivateImportUsage]
+        shell_completion,
+    )
+
+    completion_init()
+    base: Any = shell_completion.ShellComplete
+    found = base.get_completions
+
+    def plain(self: Any, args: list[str], incomplete: str) -> list[Any]:
+        return [item for item in found(self, args, incomplete) if _PLAIN_WORD.fullmatch(item.value)]
+
+    base.get_completions = plain
 
 
 COMPLETERS: dict[str, Completer] = {
