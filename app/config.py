@@ -304,6 +304,10 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _content(file: Path) -> bytes:
     try:
+        paths.require_own(file)
+    except OSError as err:
+        raise SettingError(str(err)) from err
+    try:
         return read_bounded(file, FILE_LIMIT_BYTES)
     except FileNotFoundError:
         return b""

@@ -79,12 +79,13 @@ def explain(error: Exception) -> Failure:
 
 def _explain(error: Exception) -> Failure:
     from app.sessions.errors import FiresideError
+    from backend.places import ForeignPathError
     from backend.types import ContextOverflowError, EngineError, ModelLoadError, TemplateError
 
     match error:
         case Failure():
             return error
-        case SettingError():
+        case SettingError() | ForeignPathError():
             return usage(str(error))
         case ModelLoadError():
             return Failure(error.cause, str(error), remedy=error.remedy, exit_code=ExitCode.NO_MODEL)

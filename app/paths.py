@@ -5,8 +5,13 @@ Each folder can be moved by an environment variable, and each is found without a
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from backend.places import Kind
 
 CONFIG_FILE = "config.toml"
 
@@ -16,17 +21,34 @@ def config_file() -> Path:
     override = os.environ.get("FIRESIDE_CONFIG")
     if override and override.endswith(".toml"):
         return Path(override).absolute()
-    return _folder("FIRESIDE_CONFIG", "config") / CONFIG_FILE
+    return _folder("config") / CONFIG_FILE
 
 
 def data_dir() -> Path:
     """Models and chats; `FIRESIDE_DATA` moves it."""
-    return _folder("FIRESIDE_DATA", "data")
+    return _folder("data")
 
 
 def state_dir() -> Path:
     """Logs and histories; `FIRESIDE_STATE` moves it."""
-    return _folder("FIRESIDE_STATE", "state")
+    return _folder("state")
+
+
+def require_own(path: Path) -> Path:
+    """`path`, once nobody but this user and the system's could have changed what is there, if anything.
+
+    Raises ForeignPathError, an OSError whose text says who could, and what to do.
+    """
+    from backend import places
+
+    return places.require_own(path)
+
+
+def is_own(path: Path) -> bool:
+    """Whether `require_own` takes `path`."""
+    from backend import places
+
+    return places.is_own(path)
 
 
 def make_private_dir(path: Path) -> Path:
@@ -34,12 +56,16 @@ def make_private_dir(path: Path) -> Path:
 
     OSError where that is not possible, or where the folder belongs to somebody else.
     """
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in (*reversed(path.parents), path):
+        if not folder.exists():
+            folder.mkdir(mode=0o700, exist_ok=True)
     owner = path.lstat().st_uid
     if owner != os.getuid():
-        raise PermissionError(f"{path} belongs to user {owner}, not to you; Fireside does not use it.")
+        raise PermissionError(
+            errno.EACCES, f"{path} belongs to user {owner}, not to you; Fireside does not use it"
+        )
     path.chmod(0o700)
-    return path
+    return require_own(path)
 
 
 def write_private(path: Path, text: str) -> None:
@@ -65,22 +91,7 @@ def touch_private(path: Path) -> Path:
     return path
 
 
-def _folder(variable: str, kind: str) -> Path:
-    if override := os.environ.get(variable):
-        return Path(override).absolute()
-    import platformdirs
+def _folder(kind: Kind) -> Path:
+    from backend import places
 
-    place = {
-        "config": platformdirs.user_config_path,
-        "data": platformdirs.user_data_path,
-        "state": platformdirs.user_state_path,
-    }[kind]
-    try:
-        folder = place("fireside", appauthor=False)
-    except RuntimeError:  # an account without a home: no HOME, and none in the user database
-        folder = Path("~")
-    if folder.is_absolute() and not folder.is_relative_to("/nonexistent"):
-        return folder
-    import tempfile
-
-    return Path(tempfile.gettempdir()) / f"fireside-{os.getuid()}" / kind
+    return places.folder(kind)

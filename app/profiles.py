@@ -34,6 +34,10 @@ def read_profile(name: str) -> dict[str, Value]:
     """The settings of a profile. SettingError where there is none, or one of its settings is wrong."""
     file = _file(name)
     try:
+        paths.require_own(file)
+    except OSError as err:
+        raise SettingError(str(err)) from err
+    try:
         data = read_bounded(file, FILE_LIMIT_BYTES)
     except FileNotFoundError:
         raise SettingError(_missing(name)) from None

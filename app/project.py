@@ -59,8 +59,12 @@ def read_project(folder: Path | None = None) -> Project:
     if not files:
         return Project()
     try:
-        state = trust.TrustBook(paths.data_dir() / "trust.json").check_project(folder, files).state
-    except trust.TrustError as err:
+        state = (
+            trust.TrustBook(paths.require_own(paths.data_dir() / "trust.json"))
+            .check_project(folder, files)
+            .state
+        )
+    except (trust.TrustError, OSError) as err:
         return Project(notices=(str(err),))
     if state != "trusted":
         changed = "has changed since it was trusted" if state == "changed" else "is not trusted"

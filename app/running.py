@@ -84,7 +84,7 @@ def running_models() -> list[RunningModel]:
     """Every process with a loaded model, the oldest first. What a crash left behind is removed."""
     found: list[RunningModel] = []
     with contextlib.suppress(OSError):
-        for path in sorted(_folder().glob("*.json")):
+        for path in sorted(paths.require_own(_folder()).glob("*.json")):
             with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
                 if (entry := _read(path)) is not None:
                     found.append(entry)

@@ -196,7 +196,12 @@ def read(name: str) -> Theme:
 def file_of(name: str) -> Path:
     """The file of a theme that `names` lists: your own before a shipped one."""
     own = user_folder() / f"{name}.toml"
-    return own if own.is_file() else _shipped(name)
+    if not own.is_file():
+        return _shipped(name)
+    try:
+        return paths.require_own(own)
+    except OSError as err:
+        raise ThemeError(str(err)) from err
 
 
 def choose(name: str) -> tuple[Theme, ThemeError | None]:

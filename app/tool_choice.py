@@ -26,6 +26,7 @@ def registry(
         user_folder=paths.config_file().parent / "tools",
         project=project,
         trust=trust_book(),
+        is_own=paths.is_own,
     )
     mcp_settings.add_tools(found, wanted)
     return found
@@ -33,7 +34,7 @@ def registry(
 
 def trust_book() -> TrustBook:
     """Which projects this person trusts."""
-    return TrustBook(paths.data_dir() / "trust.json")
+    return TrustBook(paths.require_own(paths.data_dir() / "trust.json"))
 
 
 def choose(

@@ -28,8 +28,8 @@ def ask_about_trust(folder: Path | None = None) -> None:
     from tools import trust
 
     files = trust.project_files(folder)
-    book = trust.TrustBook(paths.data_dir() / "trust.json")
     try:
+        book = trust.TrustBook(paths.require_own(paths.data_dir() / "trust.json"))
         found = book.check_project(folder, files)
         if found.state == "trusted" or (mark := _mark(folder, files)) in _declined():
             return
@@ -46,7 +46,7 @@ def ask_about_trust(folder: Path | None = None) -> None:
         else:
             _decline(mark)
             say("They are not used. `fireside trust` asks again.")
-    except trust.TrustError as err:
+    except (trust.TrustError, OSError) as err:
         notify(str(err))
 
 
@@ -95,7 +95,11 @@ def _mark(folder: Path, files: Mapping[str, bytes]) -> str:
 
 def _declined() -> list[str]:
     try:
-        return (paths.state_dir() / _DECLINED).read_text(encoding="ascii", errors="replace").split()
+        return (
+            paths.require_own(paths.state_dir() / _DECLINED)
+            .read_text(encoding="ascii", errors="replace")
+            .split()
+        )
     except OSError:
         return []
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from backend import native
+from backend import native, places
 from backend.binding import FormatBinding
 from backend.engine.params import EngineParams
 from backend.engine.sampling import eog_tokens
@@ -491,11 +491,8 @@ def _log_to_file() -> None:
     """Send the native log to the state folder; without a home it stays in memory."""
     if native.log.has_file:
         return
-    from platformdirs import user_state_path
-
-    with contextlib.suppress(OSError, RuntimeError):
-        folder = os.environ.get("FIRESIDE_STATE") or user_state_path("fireside")
-        native.log.to_file(Path(folder) / "native.log")
+    with contextlib.suppress(OSError):
+        native.log.to_file(places.require_own(places.folder("state")) / "native.log")
 
 
 def check_options(options: Mapping[str, Any]) -> LoadOptions:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from backend import places
 from backend.gguf import first_part, part_number, read_gguf
 from backend.gguf_checks import check_metadata
 from backend.gguf_file import quoted, shown
@@ -123,17 +124,7 @@ def starter_model() -> Path | None:
 
 def own_folder() -> Path:
     """Where Fireside keeps models: `models` below its data folder, which `FIRESIDE_DATA` moves."""
-    if override := os.environ.get("FIRESIDE_DATA"):
-        return Path(override).absolute() / "models"
-    import platformdirs
-
-    try:
-        folder = platformdirs.user_data_path("fireside", appauthor=False)
-    except RuntimeError:  # An account without a home.
-        import tempfile
-
-        folder = Path(tempfile.gettempdir()) / f"fireside-{os.getuid()}" / "data"
-    return folder / "models"
+    return places.folder("data") / "models"
 
 
 def model_files_in(folder: Path) -> list[Path]:

@@ -63,7 +63,8 @@ class ToolRegistry:
     """The tools of one program: built-in, single files, the user's folder, a trusted project, plugins.
 
     `files` are the FILE values of `--tools`. `project` counts only as far as `trust` says; without a
-    trust book it is never trusted. Of two tools with one name the first counts, in that order.
+    trust book it is never trusted. `is_own` tells whether only this person can change a file; by default
+    that takes its marks alone. Of two tools with one name the first counts, in that order.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class ToolRegistry:
         project: Path | None = None,
         trust: TrustBook | None = None,
         plugins: bool = True,
+        is_own: Callable[[Path], bool] | None = None,
     ) -> None:
         self.warnings: list[str] = []
         """One line for each thing that is broken or left out."""
@@ -81,6 +83,7 @@ class ToolRegistry:
         """What the project would offer if it were trusted."""
         self.trust = Trust("trusted")
         """How far the project's tool files are trusted."""
+        self._is_own = is_own or _is_own
         self._entries: dict[str, _Entry] = {}
         for manifest in BUILT_IN:
             self._enter(manifest, _Source(lambda one=manifest: {one.name: load_builtin(one)}))
@@ -156,7 +159,7 @@ class ToolRegistry:
             return
         for path in paths:
             data = read_plain(path)
-            if data is None or not _is_own(path) or not _is_own(folder):
+            if data is None or not self._is_own(path) or not self._is_own(folder):
                 self._warn(
                     f"The tool file {path} is left out: it must be a plain file that only you can change."
                 )

@@ -59,7 +59,7 @@ def read_prompts() -> list[Prompt]:
         if not _NAME.fullmatch(file.stem):
             continue
         try:
-            source = read_bounded(file, LIMIT_BYTES).decode("utf-8-sig", "replace")
+            source = read_bounded(paths.require_own(file), LIMIT_BYTES).decode("utf-8-sig", "replace")
         except (OSError, ValueError):
             continue
         found.append(_prompt(file.stem, source.replace("\r\n", "\n")))

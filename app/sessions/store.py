@@ -68,7 +68,7 @@ class Store:
     @classmethod
     def default(cls) -> Store:
         """The store in the data folder."""
-        return cls(paths.make_private_dir(paths.data_dir()) / STORE_FILE)
+        return cls(paths.require_own(paths.make_private_dir(paths.data_dir()) / STORE_FILE))
 
     @property
     def private(self) -> bool:

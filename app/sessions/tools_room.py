@@ -261,7 +261,7 @@ def _own_tools(patterns: Sequence[str]) -> ToolRegistry:
     """What the patterns choose from; nothing is looked for where there are none."""
     if not patterns:
         return ToolRegistry(plugins=False)
-    registry = ToolRegistry(user_folder=paths.config_file().parent / "tools")
+    registry = ToolRegistry(user_folder=paths.config_file().parent / "tools", is_own=paths.is_own)
     try:
         mcp_settings.add_tools(registry, patterns)
     except SettingError as err:

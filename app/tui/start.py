@@ -111,7 +111,8 @@ def newest_of(start: Start) -> Sequence[Item]:
     from app.sessions import glance
     from app.sessions.store import STORE_FILE
 
-    return glance.newest_of(paths.data_dir() / STORE_FILE, name or None, GLANCE_ITEMS)
+    file = paths.data_dir() / STORE_FILE
+    return glance.newest_of(file, name or None, GLANCE_ITEMS) if paths.is_own(file) else ()
 
 
 def make_private_manager(start: Start, beside: SessionManager) -> SessionManager:

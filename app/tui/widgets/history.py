@@ -76,7 +76,7 @@ class History:
         self._place = None
 
     def _read(self) -> list[str]:
-        if self._file is None:
+        if self._file is None or not paths.is_own(self._file):
             return []
         found: list[str] = []
         try:
