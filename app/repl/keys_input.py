@@ -19,6 +19,7 @@ from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 
+from app.terminal import replace_surrogates
 from app.terminal_reports import ReportFilter
 
 START, END = "\x1b[200~", "\x1b[201~"
@@ -142,7 +143,7 @@ class KeysInput(Vt100Input):
 
     def read_keys(self) -> list[KeyPress]:
         waiting, self._waiting = self._waiting, []
-        found = waiting or self.parser.feed(self.stdin_reader.read())
+        found = waiting or self.parser.feed(replace_surrogates(self.stdin_reader.read()))
         self._watch_paste()
         if time.monotonic() < self.deaf_until:
             return [key for key in found if key.key == Keys.ControlC]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import selectors
 import signal
 import termios
 from collections.abc import Callable, Generator
@@ -12,10 +13,9 @@ from enum import Enum
 from typing import IO, Any, cast
 
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
-from textual.drivers import linux_driver
 from textual.drivers.linux_driver import LinuxDriver
 
-from app.tui.input_parser import PatientParser
+from app.tui.key_reader import KeyReader
 
 BELL = "\x07"
 LEFT_BY_PROGRAMS = "".join(
@@ -26,6 +26,9 @@ LEFT_BY_PROGRAMS = "".join(
     )
 )
 """Puts away what an editor that was killed has set in the terminal; elsewhere it changes nothing."""
+READ_BYTES = 4096
+WAIT_S = 0.1
+"""How long a read waits at most before the clock is looked at: a lone escape is a key by then."""
 LOOK_S = 1.0
 """How often to look whether the terminal is still there; a signal tells it only to some."""
 
@@ -56,9 +59,31 @@ class ScreenDriver(LinuxDriver):
         self._loop.call_later(LOOK_S, self._look)
 
     def run_input_thread(self) -> None:
-        """Read keys by the parser that a lost end of a paste cannot stop."""
-        linux_driver.XTermParser = PatientParser  # pyright: ignore[reportPrivateImportUsage]
-        super().run_input_thread()
+        """Read keys until the driver lets go of them. What fails is told, and the next read goes on."""
+        reader = KeyReader(self._debug)
+        with selectors.SelectSelector() as selector:
+            selector.register(self.fileno, selectors.EVENT_READ)
+            while not self.exit_event.is_set():
+                try:
+                    data = os.read(self.fileno, READ_BYTES) if selector.select(WAIT_S) else None
+                    if data == b"":  # without its terminal, which `_look` will see
+                        self.exit_event.wait(WAIT_S)
+                    for message in reader.read(data or b""):
+                        self.process_message(message)
+                except BlockingIOError:
+                    pass
+                except BaseException as err:
+                    reader.recover()
+                    if not isinstance(err, OSError):
+                        self._in_loop(lambda err=err: self._tell(err))
+                    self.exit_event.wait(WAIT_S)
+
+    def _tell(self, err: BaseException) -> None:
+        said = getattr(self._app, "say", None)
+        if said is not None:
+            said(
+                f"A key could not be read ({type(err).__name__}: {err}). The next ones are again.", error=True
+            )
 
     def write(self, data: str) -> None:
         """Draw, but not on a terminal that another program has: there only the bell is heard."""

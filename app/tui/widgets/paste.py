@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 FOLD_LINES = 8
 FOLD_BYTES = 800
+_LINE_END = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 
 
 def is_long(text: str) -> bool:
@@ -16,8 +17,8 @@ def is_long(text: str) -> bool:
 
 
 def normalized(text: str) -> str:
-    """A paste with newlines only: terminals send carriage returns for them."""
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    """A paste with newlines only: terminals send carriage returns for them, other programs rarer ends."""
+    return _LINE_END.sub("\n", text)
 
 
 @dataclass
