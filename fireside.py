@@ -107,7 +107,7 @@ _EXPORTS = {
         "ToolCall",
         "ToolCallPiece",
     ),
-    "tools": ("ToolContext", "tool"),
+    "tools": ("ToolContext", "Touch", "tool"),
     "tools.schema": ("tool_definition",),
 }
 _MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names}

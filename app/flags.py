@@ -131,7 +131,7 @@ SESSION: tuple[Flag, ...] = (
     Flag(
         ("--approve",),
         str,
-        "What runs without asking: ask (nothing), read, all; none refuses, plan only reads.",
+        "What runs unasked: ask (nothing), read (reading in the workspace), all (sandboxed); none, plan.",
         "approve",
         "ask|read|all|none|plan",
     ),

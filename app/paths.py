@@ -51,6 +51,14 @@ def is_own(path: Path) -> bool:
     return places.is_own(path)
 
 
+def holds_home(folder: str | Path | None) -> bool:
+    """Whether a workspace is the home folder or holds it: it ends at dot names then."""
+    if folder is None:
+        return False
+    home, root = os.path.realpath(os.path.expanduser("~")), os.path.realpath(folder)
+    return os.path.commonpath((home, root)) == root
+
+
 def make_private_dir(path: Path) -> Path:
     """Create `path` with its parents, readable by its owner only; returns it.
 

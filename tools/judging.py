@@ -104,8 +104,8 @@ def _judge_all(facts: Facts, sandbox: Sandbox | None) -> Judgement:
         if facts.arguments.get("network", False) is not False:
             return "ask", f"{tool.name} would run a program with the network.", None
         gap = (sandbox or Sandbox(None)).gap(facts.space)
-        if gap or facts.space is None:
-            why = gap or "there is no workspace"
+        if gap or facts.space is None or facts.space.width:
+            why = gap or ("there is no workspace" if facts.space is None else facts.space.width)
             return "ask", f"{tool.name} would run a program that nothing confines: {why}.", None
         return "allow", "What runs in the sandbox, without network, is allowed (approval mode all).", None
     if effects == _ON_NETWORK and own.reads_pages(tool):

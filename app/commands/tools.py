@@ -6,14 +6,15 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from app import paths
 from app.commands.face import Command, Completion, Face, words
 from app.commands.shared import clean, settings, show
 
 MODES = ("ask", "read", "all", "none", "plan")
 _MEANING = {
     "ask": "Every call that touches something asks first.",
-    "read": "Calls that only read run; the rest asks first.",
-    "all": "Every call runs without asking.",
+    "read": "Calls that only read, in the workspace, run; the rest asks first.",
+    "all": "Files of the workspace, pages, and commands in a sandbox run; the rest asks first.",
     "none": "Every call that touches something is refused.",
     "plan": "The model only reads, and plans.",
 }
@@ -59,7 +60,8 @@ async def _show_tools(face: Face, session_id: str) -> None:
     ]
     for number, rule in enumerate(await face.manager.rules(session_id), 1):
         scope = "always" if rule["scope"] == "always" else "this chat"
-        rows.append((f"rule {number}", f"{rule['tool']}, {scope}", str(rule["rule"].get("text", ""))))
+        fault = f"no longer obeyed, because {rule['fault']}: " if rule.get("fault") else ""
+        rows.append((f"rule {number}", f"{rule['tool']}, {scope}", fault + str(rule["rule"].get("text", ""))))
     await show(face, "Tools", rows)
     if card is not None and is_mute:
         face.say(f"{clean(card.model_id)} cannot call tools. Begun with --tool-format generic, it can.")
@@ -88,9 +90,11 @@ async def _approve(face: Face, rest: str) -> None:
     if not rest:
         mode = str((await settings(face))["approve"]["value"])
         face.say(f"Approvals: {mode}. {_MEANING[mode]}")
-        return
-    await face.manager.configure(await face.session(), approve=rest)
-    face.say(_MEANING[rest])
+    else:
+        await face.manager.configure(await face.session(), approve=rest)
+        face.say(_MEANING[rest])
+    if paths.holds_home((await settings(face))["workspace"]["value"]):
+        face.say("The workspace holds your whole home folder: names with a dot in front ask there.")
 
 
 async def _attach(face: Face, rest: str) -> None:

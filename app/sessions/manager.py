@@ -23,13 +23,14 @@ from app.sessions.events import (
     SessionSettingsEvent,
 )
 from app.sessions.items import Item, item_from_wire, user_message
+from app.sessions.ledger import Rule
 from app.sessions.library import LibraryOperations
 from app.sessions.records import Json, new_id
 from app.sessions.rows import Change, SessionRecord
 from app.sessions.settings import Defaults, checked
 from app.sessions.snapshot import SNAPSHOT_ITEMS, Ack, SessionSnapshot
 from app.sessions.store import Order, Store
-from app.sessions.toolbox import MODES, Mode, ModePolicy, Policy, SessionTool, Toolbox
+from app.sessions.toolbox import MODES, Mode, ModePolicy, Policy, RuleReader, SessionTool, Toolbox
 from app.sessions.tree import TreeOperations, copies
 from app.sessions.workplace import folder_of
 from backend.chat_engine import ChatEngine, LoadSpec
@@ -322,8 +323,18 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
         ]
 
     async def rules(self, session_id: str | None = None) -> list[Json]:
-        """Saved permission rules: those for always, and a session's own."""
-        return [rule.to_wire() for rule in await self.ledger.rules(session_id)]
+        """Saved permission rules: those for always, and a session's own.
+
+        One that allows nothing any more has a `fault`, which says why as the end of a sentence.
+        """
+        return [self._told(rule) for rule in await self.ledger.rules(session_id)]
+
+    def _told(self, rule: Rule) -> Json:
+        tool, policy = self._services.toolbox.tools.get(rule.tool), self._services.policy
+        fault = policy.why_not_obeyed(rule.rule) if isinstance(policy, RuleReader) else ""
+        if tool is not None and tool.digest != rule.definition:
+            fault = "its tool has changed since"
+        return {**rule.to_wire(), "fault": fault} if fault else rule.to_wire()
 
     async def revoke(self, rule_id: str) -> None:
         """Take a saved rule back; from now on no call runs because of it."""

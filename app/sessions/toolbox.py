@@ -144,8 +144,20 @@ class Policy(Protocol):
     ) -> Decision: ...
 
 
+@runtime_checkable
+class RuleReader(Protocol):
+    """A policy that can tell of a saved rule whether it still counts."""
+
+    def why_not_obeyed(self, rule: Json) -> str:
+        """Why a rule allows nothing any more, as the end of a sentence; "" where it may."""
+        ...
+
+
 class ModePolicy:
-    """The modes, and rules that cover exactly the arguments they were made for."""
+    """The modes, and rules that cover exactly the arguments they were made for.
+
+    Knows no sandbox: what executes, and what uses the network, asks in the mode "all" too.
+    """
 
     def decide(
         self,
@@ -164,7 +176,8 @@ class ModePolicy:
             return Decision("deny", "only tools that read may be used while planning")
         if not does:
             return Decision("allow", "it touches nothing", "tool")
-        if mode == "all" or (mode in ("read", "plan") and does <= {"read"}):
+        unasked: frozenset[Effect] = frozenset(("read", "write") if mode == "all" else ("read",))
+        if mode in ("read", "plan", "all") and does <= unasked:
             return Decision("allow", f"approve={mode}")
         if any(rule.get("arguments") == dict(arguments) for rule in rules):
             return Decision("allow", "a saved rule", origin="rule")

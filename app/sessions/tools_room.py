@@ -31,7 +31,7 @@ from app.sessions.toolbox import (
 from tools.context import Answer, Cancellation, Form, Limits, ToolContext
 from tools.definition import Tool, ToolError, tool
 from tools.delegate import Delegation, SpawnRequest
-from tools.offers import ScopeOffer
+from tools.offers import ScopeOffer, why_not_obeyed
 from tools.permissions import decide
 from tools.registry import ToolRegistry, UnknownToolError
 from tools.rules import Rule
@@ -255,6 +255,13 @@ class RoomPolicy:
             },
             found.fault,
         )
+
+    def why_not_obeyed(self, rule: Json) -> str:
+        """Why a saved rule allows nothing any more, as the end of a sentence; "" where it may."""
+        if "kind" not in rule:
+            return ""
+        found = _rule(rule)
+        return "it cannot be read" if found is None else why_not_obeyed(found)
 
 
 def _own_tools(patterns: Sequence[str]) -> ToolRegistry:

@@ -273,8 +273,8 @@ class FiresideApp(Focus):
 
 _MODE_WORDS = {
     "ask": "every call that touches something asks first",
-    "read": "calls that only read run, the rest asks first",
-    "all": "every call runs without asking",
+    "read": "calls that only read in the workspace run, the rest asks first",
+    "all": "files of the workspace, pages and sandboxed commands run, the rest asks first",
     "plan": "the model only reads, and plans",
 }
 _OF_TEXTUAL = frozenset({"focus_next", "focus_previous"})

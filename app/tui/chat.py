@@ -68,7 +68,7 @@ class Chat(Following):
 
     async def _read_settings(self, session_id: str) -> None:
         settings = await self.manager.settings(session_id)
-        self.facts.approve = str(settings["approve"]["value"])
+        self.facts.take_settings(settings)
 
     async def close(self) -> None:
         """No longer follow the session. It goes on where a reply is being written."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from app import paths
 from app.tui.transcript.entries import Choice
 from app.tui.widgets.question import Question
 
@@ -30,6 +31,8 @@ class Facts:
     """What system prompt and tools fill of it before a word was said."""
     context_window: int | None = None
     approve: str = "ask"
+    home: bool = False
+    """The workspace is the whole home folder, or holds it."""
     model: str | None = None
     """A model of its own, in place of the loaded one."""
     unread: bool = False
@@ -43,6 +46,11 @@ class Facts:
         default_factory=dict[str, Sequence[Mapping[str, Any]]]
     )
     """The blocks of each of them, by item id."""
+
+    def take_settings(self, settings: Mapping[str, Any]) -> None:
+        """What the session's settings say, each as `{value, origin}`."""
+        self.approve = str(settings.get("approve", {}).get("value", "ask"))
+        self.home = paths.holds_home(settings.get("workspace", {}).get("value"))
 
     @property
     def running(self) -> bool:

@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from app.sessions.errors import FiresideError
 from app.sessions.items import ErrorItem, FunctionCall, Item, Message, item_from_wire
@@ -185,9 +185,7 @@ class Following(ChatView):
             case events.SessionQueueEvent(inputs=inputs):
                 self._take_queue(inputs)
             case events.SessionSettingsEvent(settings=settings):
-                facts.approve = str(
-                    cast("Mapping[str, Any]", settings.get("approve", {})).get("value", "ask")
-                )
+                facts.take_settings(settings)
             case events.SessionModelEvent(model=model):
                 facts.model = model
                 self._recount()

@@ -337,6 +337,7 @@ class Program(OpenChats):
                 first_ms=None if facts.first_s is None else facts.first_s * 1000,
                 speed=facts.speed,
                 tools=facts.approve if model.tools else "",
+                home=facts.home,
                 help_key=word("help", self.bound) or word("help_always", self.bound),
             )
         )

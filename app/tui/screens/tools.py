@@ -15,8 +15,8 @@ from app.tui.widgets.picker import Entry, Picker
 
 MODES: Mapping[str, str] = {
     "ask": "every call that touches something asks first",
-    "read": "calls that only read run, the rest asks first",
-    "all": "every call runs without asking",
+    "read": "calls that only read in the workspace run, the rest asks first",
+    "all": "files of the workspace, pages and sandboxed commands run, the rest asks",
     "plan": "only tools that read are offered, and the model is told so",
 }
 _MODE, _TOOL, _RULE, _TEACH, _NONE = "mode ", "tool ", "rule ", "teach", "none"
@@ -70,11 +70,14 @@ def tool_entries(
     for rule in rules:
         scope = "always" if rule.get("scope") == "always" else "this chat"
         fact = (Span(scope, "warning" if scope == "always" else "muted"),)
+        if fault := rule.get("fault"):
+            fact = (Span("not obeyed", "muted"),)
+        says = plain(str(rule["rule"].get("text") or "every call"))
         found.append(
             Entry(
                 f"{_RULE}{rule['id']}",
                 plain(str(rule["tool"])),
-                plain(str(rule["rule"].get("text") or "every call")),
+                f"{says}: {plain(str(fault))}" if fault else says,
                 fact,
                 "may run without asking",
             )

@@ -46,6 +46,8 @@ class Facts(NamedTuple):
     first_ms: float | None = None
     speed: float | None = None
     tools: str = ""
+    home: bool = False
+    """Tools work in the whole home folder, or in one that holds it."""
     help_key: str = "?"
 
 
@@ -145,10 +147,12 @@ def _context(facts: Facts, window: int, glyphs: Glyphs) -> list[_Segment]:
 
 def _right(facts: Facts, glyphs: Glyphs) -> list[_Segment]:
     found: list[_Segment] = []
-    if facts.tools == "all":
-        found.append(_Segment("tools warning", (("tools ", "$muted"), ("all", "$warning"))))
-    elif facts.tools:
-        found.append(_Segment("tools", (("tools ", "$muted"), (facts.tools, ""))))
+    if facts.tools:
+        warns = facts.tools == "all" or facts.home
+        where: tuple[Span, ...] = ((" in home", "$warning"),) if facts.home else ()
+        role = "$warning" if facts.tools == "all" else ""
+        name = "tools warning" if warns else "tools"
+        found.append(_Segment(name, (("tools ", "$muted"), (facts.tools, role), *where)))
     if facts.help_key:
         found.append(_Segment("help", ((facts.help_key, "bold"), (" help", "$muted"))))
     return found

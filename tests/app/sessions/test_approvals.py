@@ -194,7 +194,7 @@ async def test_every_decision_is_in_the_audit_log(room: MakeRoom) -> None:
     [
         ("none", "nothing", False),
         ("read", "read", True),
-        ("all", "execute", True),
+        ("all", "write", True),
         ("plan", "read", True),
         ("plan", "write", False),
     ],
@@ -209,6 +209,15 @@ async def test_modes_decide_without_asking(room: MakeRoom, mode: str, effect: st
     assert not [event for event in heard.events if isinstance(event, ElicitationRequestEvent)]
     if mode == "none":
         assert [event for event in heard.events if isinstance(event, PolicyDeniedEvent)]
+
+
+@pytest.mark.parametrize("effect", ["execute", "network"])
+async def test_all_asks_for_what_no_sandbox_holds(room: MakeRoom, effect: str) -> None:
+    tool = EchoTool(effect=effect)
+    chat = await room([call()], ["ok"], tools=[tool], approve="all")
+    _, params = await one_call(chat, {"action": "decline"})
+    assert params["tool"] == "echo"
+    assert tool.calls == []
 
 
 async def test_a_policy_that_raises_denies(room: MakeRoom) -> None:

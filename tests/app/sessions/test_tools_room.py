@@ -13,6 +13,8 @@ from app.sessions import tools_room
 from app.sessions.errors import InvalidInputError
 from app.sessions.events import ElicitationRequestEvent, FunctionCallOutputDeltaEvent
 from app.sessions.items import FunctionCallOutput
+from app.sessions.ledger import AuditEntry
+from app.sessions.ledger import Rule as SavedRule
 from app.sessions.store import Store
 from backend.scripted import CARD, ScriptedEngine
 from backend.types import ToolCall
@@ -330,3 +332,25 @@ async def test_tools_are_named_by_pattern_or_come_from_a_registry(room: MakeRoom
     assert "run_shell" in (await everything.manager.live(everything.session_id)).services.toolbox.tools
     with pytest.raises(InvalidInputError, match="There is no tool"):
         await room(tools="levitate")
+
+
+async def test_a_rule_that_is_no_longer_obeyed_is_told_as_such(room: MakeRoom, tmp_path: Path) -> None:
+    script = [called("run_shell", command="make")]
+    chat = await room(script, ["ok"], tools=[run_shell, read_file], workspace=tmp_path)
+    old: dict[str, Any] = {"kind": "argv", "values": ["make"], "others": "{}", "workspace": str(tmp_path)}
+    rules = [
+        SavedRule("run_shell", {"tool": "run_shell", "digest": run_shell.digest, **old}, run_shell.digest),
+        SavedRule("read_file", {"tool": "read_file", "digest": "x", **old}, "another definition"),
+        SavedRule("run_shell", {"tool": "run_shell", "odd": 1, "kind": "argv"}, run_shell.digest),
+    ]
+    entry = AuditEntry(chat.session_id, "c", "run_shell", "{}", "allow", "person", "")
+    for rule in rules:
+        await chat.manager.ledger.add(rule, entry)
+    faults = [rule.get("fault", "") for rule in await chat.manager.rules(chat.session_id)]
+    assert sorted(faults) == [
+        "it cannot be read",
+        "its tool has changed since",
+        "make may run or change whatever its arguments or files say",
+    ]
+    (params,) = await answered(chat, {"action": "decline"})
+    assert params["offers"] == []

@@ -54,6 +54,7 @@ def test_warnings_never_go() -> None:
     assert "cpu only" in text(Facts(**{**FULL._asdict(), "gpu_layers": 0}), 45)
     assert "gpu 12/48" in text(Facts(**{**FULL._asdict(), "gpu_layers": 12, "layers": 48}), 45)
     assert "tools all" in text(Facts(**{**FULL._asdict(), "tools": "all"}), 45)
+    assert "tools read in home" in text(Facts(**{**FULL._asdict(), "tools": "read", "home": True}), 45)
     assert "gpu" not in text(FULL, 30)
 
 
