@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from tools.aside import Aside
 from tools.definition import Tool, ToolError
+from tools.expected import expect
 
 if TYPE_CHECKING:
     from tools.delegate import Delegation
@@ -167,6 +169,8 @@ class ToolContext:
     output_folder: Path | None = None
     """Where whole outputs are kept; None: nowhere."""
     notes_folder: Path | None = None
+    aside: Aside = field(default_factory=Aside)
+    """Where what a run left that would become code is kept."""
     allowed_addresses: tuple[str, ...] = ()
     """Hosts, addresses and networks that network tools may reach although they are private."""
     delegation: Delegation | None = None
@@ -249,6 +253,8 @@ class ToolContext:
             raise ToolError(f"{text} leads to {place.path}, {place.border}, which nobody approved.")
         if write and place.code and not granted:
             raise ToolError(f"{text} is a file that becomes code; writing it needs an approval of its own.")
+        if write and place.code:
+            expect(place.path)
         return place.path
 
     def check_unchanged(self, path: Path, content: bytes | None) -> None:

@@ -23,6 +23,10 @@ _SUPERVISOR = Path(__file__).with_name("supervise.py")
 _CHUNK = 65_536
 _GRACE_S = 5.0
 _ALLOWED = ("PATH", "HOME", "LANG", "TMPDIR", "USER", "VIRTUAL_ENV")
+_LOCALE = frozenset(
+    "LC_ALL LC_CTYPE LC_NUMERIC LC_TIME LC_COLLATE LC_MONETARY LC_MESSAGES LC_PAPER LC_NAME LC_ADDRESS "
+    "LC_TELEPHONE LC_MEASUREMENT LC_IDENTIFICATION".split()
+)
 _LONGEST_ARGUMENT = 131_071
 
 End = Literal["exited", "timed_out", "cancelled", "too_much_output"]
@@ -41,7 +45,7 @@ class Ended:
 def tool_environment() -> dict[str, str]:
     """The variables a tool's process gets: none that hold secrets, and no relative folder in PATH."""
     found = {name: os.environ[name] for name in _ALLOWED if name in os.environ}
-    found.update({name: value for name, value in os.environ.items() if name.startswith("LC_")})
+    found.update({name: value for name, value in os.environ.items() if name in _LOCALE})
     folders = [name for name in found.get("PATH", "").split(os.pathsep) if name.startswith("/")]
     found["PATH"] = os.pathsep.join(folders) or os.defpath.lstrip(":")
     return {**found, "TERM": "dumb"}
@@ -56,13 +60,14 @@ async def run_process(
     output_folder: Path | None = None,
     on_output: Callable[[str], None] | None = None,
     environment: Mapping[str, str] | None = None,
+    pass_fds: Sequence[int] = (),
 ) -> Ended:
     """Run `command` in `folder` and wait until it and everything it started has ended.
 
-    Raises ValueError for an argument that the system does not take, OSError when no process can
-    be started. Being cancelled ends the process first.
+    `pass_fds` are descriptors that the command gets. Raises ValueError for an argument that the system
+    does not take, OSError when no process can be started. Being cancelled ends the process first.
     """
-    if any("\0" in part or len(part.encode()) > _LONGEST_ARGUMENT for part in command):
+    if any("\0" in part or len(os.fsencode(part)) > _LONGEST_ARGUMENT for part in command):
         raise ValueError("An argument of a command must be under 128 KiB and hold no zero byte.")
     supervisor = (sys.executable, "-I", "-S", str(_SUPERVISOR), str(limits.memory_bytes))
     process = await _started(
@@ -75,6 +80,7 @@ async def run_process(
             cwd=folder,
             env=dict(tool_environment() if environment is None else environment),
             start_new_session=True,
+            pass_fds=pass_fds,
         )
     )
     capture = Capture(limits.output_bytes, folder=output_folder, kept_bytes=limits.kept_bytes)

@@ -1,25 +1,36 @@
 """The bubblewrap sandbox for what tools run: a read-only system, a writable workspace, no network.
 
-Where bubblewrap does not work nothing is wrapped, and the description says so.
+It counts as one only where what ran in it tried to get out and could not. Where bubblewrap does not
+work nothing is wrapped, and the description says so.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tools import mounts
+from tools.seccomp import filter_program
+from tools.survey import Key, Survey, survey
 from tools.workspace import Workspace
 
-_TRIAL_S = 5.0
-_COVERED = ("/tmp", "/var/tmp", "/run", "/var/run")
-_SYSTEM = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
-_READ_ONLY = (".fireside", ".vscode", ".envrc", ".git/hooks", ".git/config", ".github", ".husky")
+_NAMESPACES = ("--die-with-parent", "--new-session", "--unshare-all")
+_VERDICT_S = 120.0
+
+
+@dataclass(frozen=True)
+class Wrapped:
+    """A command as it is started, and which places of code it cannot change."""
+
+    command: list[str]
+    guarded: frozenset[Key] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -35,79 +46,115 @@ class Sandbox:
         """Whether it was tried, and what it ran did not get out."""
         return self.bwrap is not None and not self.trouble
 
-    def gap(self, space: Workspace | None) -> str:
-        """Why a command in `space` would not be confined, as the end of a sentence; "" where it would.
+    def wraps(self, space: Workspace) -> bool:
+        """Whether commands in `space` run in it: not where the workspace holds the system itself."""
+        return self.bwrap is not None and not mounts.holds_system(space.root)
 
-        Looks at the disk: not on the event loop.
+    def gap(self, space: Workspace | None) -> str:
+        """Why a command in `space` would not be confined to it, as the end of a sentence; "" where it would.
+
+        The first time it looks over the whole workspace: not on the event loop.
         """
-        return self.trouble or ("" if self.bwrap else "no sandbox works here")
+        if self.bwrap is None or self.trouble:
+            return self.trouble or "there is no sandbox here"
+        if space is None:
+            return ""
+        if not self.wraps(space):
+            return f"the workspace {space.root} holds the system itself"
+        if mounts.holds_homes(space.root):
+            return "the workspace holds a home folder, so that all in it can be read and changed"
+        if space.root in space.path_folders:
+            return "the workspace itself is a folder of programs"
+        return verdict(space)
 
     def describe(self, *, network: bool, space: Workspace | None = None) -> str:
-        """One line for an approval of a command in `space`. Looks at the disk: not on the event loop."""
-        if gap := self.gap(space):
+        """One line for an approval of a command in `space`; as slow as `gap`."""
+        gap = self.gap(space)
+        if not self.proven or (space is not None and not self.wraps(space)):
             return f"not sandboxed: it can read, change and reach whatever you can ({gap})"
-        reach = "with network" if network else "no network"
-        return f"sandboxed: read-only system, home hidden, writes only to the workspace, {reach}"
+        home = "home not hidden"
+        if mounts.hides_homes() and not (space and mounts.holds_homes(space.root)):
+            home = "home hidden but for programs" if mounts.shows_programs() else "home hidden"
+        reach = "with network, this machine's own services included" if network else "no network"
+        kind = f"sandboxed only in part, because {gap}" if gap else "sandboxed"
+        return f"{kind}: read-only system, {home}, writes only to the workspace, {reach}"
 
     def wrap(self, command: Sequence[str], space: Workspace, *, network: bool) -> list[str]:
-        """`command` as it is started: inside the sandbox where there is one, in the workspace."""
-        if self.bwrap is None:
-            return list(command)
-        options = [self.bwrap, "--die-with-parent", "--new-session", "--unshare-all"]
-        if network:
-            options.append("--share-net")
-        options += [*_SYSTEM, *_mounts(space, network=network), "--setenv", "TMPDIR", "/tmp"]
-        return [*options, "--chdir", str(space.root), "--", *command]
+        """`command` as it is started: inside the sandbox where there is one, in the workspace. Without the
+        filter of system calls, which needs a descriptor."""
+        return self.confine(command, space, network=network, found=look_over(space), filter_fd=None).command
+
+    def confine(
+        self,
+        command: Sequence[str],
+        space: Workspace,
+        *,
+        network: bool,
+        found: Survey,
+        filter_fd: int | None,
+    ) -> Wrapped:
+        """As `wrap`, for a workspace that was just looked over as `found`, with the descriptor of
+        `filtered`."""
+        if self.bwrap is None or not self.wraps(space):
+            return Wrapped(list(command))
+        options, guarded = mounts.options(space, found, network=network)
+        parts = [self.bwrap, *_NAMESPACES, *(("--share-net",) if network else ()), *options]
+        parts += ("--cap-drop", "ALL", "--setenv", "TMPDIR", "/tmp")
+        if os.path.isdir(home := os.environ.get("HOME", "")):
+            parts += ("--setenv", "HOME", os.path.realpath(home))
+        if filter_fd is not None:
+            parts += ("--seccomp", str(filter_fd))
+        return Wrapped([*parts, "--chdir", str(space.root), "--", *command], guarded)
 
 
-def _mounts(space: Workspace, *, network: bool) -> Iterator[str]:
-    covered = [Path(path) for path in _COVERED if Path(path).is_dir() and not Path(path).is_symlink()]
-    home = Path(os.path.realpath(os.path.expanduser("~")))
-    if home.is_dir() and home != Path("/"):
-        covered.append(home)
-    for path in covered:
-        yield from ("--tmpfs", str(path))
-    for path in _interpreter_folders():
-        if _is_below(path, covered):
-            yield from ("--ro-bind", str(path), str(path))
-    resolver = Path(os.path.realpath("/etc/resolv.conf"))
-    if network and resolver.exists() and _is_below(resolver, covered):
-        yield from ("--ro-bind", str(resolver), str(resolver))
-    yield from ("--bind", str(space.root), str(space.root))
-    for name in _READ_ONLY:
-        path = space.root / name
-        if path.exists() and not path.is_symlink():
-            yield from ("--ro-bind", str(path), str(path))
-    for path in space.hidden:
-        if path.exists() and (_is_below(path, [space.root]) or not _is_below(path, covered)):
-            yield from ("--tmpfs", str(path)) if path.is_dir() else ("--ro-bind", "/dev/null", str(path))
+def look_over(space: Workspace) -> Survey:
+    """The workspace as it is now; not on the event loop."""
+    return survey(space.root, hidden=space.hidden, programs=mounts.programs(space))
 
 
-def _interpreter_folders() -> list[Path]:
-    """What Python needs to start, outermost first."""
-    folders = {Path(os.path.realpath(path)) for path in (sys.prefix, sys.base_prefix, sys.exec_prefix)}
-    return sorted(folders, key=lambda path: len(path.parts))
+_verdicts: dict[Path, tuple[float, str]] = {}
 
 
-def _is_below(path: Path, folders: Sequence[Path]) -> bool:
-    return any(path == folder or folder in path.parents for folder in folders)
+def verdict(space: Workspace) -> str:
+    """Why the whole of `space` cannot be watched; "" where it can. Looks at most every two minutes."""
+    since, told = _verdicts.get(space.root, (0.0, ""))
+    if since and time.monotonic() - since < _VERDICT_S:
+        return told
+    return remember(space, look_over(space))
+
+
+def remember(space: Workspace, found: Survey) -> str:
+    """Keep what a look at `space` came to, and return it."""
+    _verdicts[space.root] = (time.monotonic(), found.trouble)
+    return found.trouble
+
+
+@contextlib.contextmanager
+def filtered() -> Generator[int | None]:
+    """A descriptor of the filter of system calls, for one start; None where there is none."""
+    program = filter_program()
+    if program is None or sys.platform != "linux":
+        yield None
+        return
+    handle = os.memfd_create("fireside-filter", os.MFD_CLOEXEC)
+    try:
+        os.write(handle, program)
+        os.lseek(handle, 0, os.SEEK_SET)
+        yield handle
+    finally:
+        os.close(handle)
 
 
 @cache
 def find_sandbox() -> Sandbox:
-    """The sandbox of this machine, tried once; takes some milliseconds the first time."""
+    """The sandbox of this machine, from which is tried to escape once. Takes about a tenth of a second the
+    first time: not on the event loop."""
+    if sys.platform != "linux":
+        return Sandbox(None, "there is no sandbox on this system")
     program = shutil.which("bwrap")
-    if program is None or sys.platform != "linux":
-        return Sandbox(None)
-    try:
-        trial = subprocess.run(
-            # All that a real call needs: some containers let it start but not mount.
-            [program, "--unshare-all", *_SYSTEM, "--tmpfs", "/tmp", "true"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_TRIAL_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return Sandbox(None)
-    return Sandbox(program if trial.returncode == 0 else None)
+    if program is None:
+        return Sandbox(None, "bubblewrap is not installed")
+    from tools.escape import try_to_escape
+
+    started, trouble = try_to_escape(Sandbox(program))
+    return Sandbox(program if started else None, trouble)

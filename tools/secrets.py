@@ -15,7 +15,7 @@ from pathlib import Path
 from tools.names import plain_name
 
 _FOLDERS = frozenset(
-    ".ssh .gnupg .gpg .aws .azure .kube .oci .bluemix .password-store .gopass .keychain keychains keyrings "
+    ".ssh .gnupg .gpg .aws .azure .kube .oci .bluemix .password-store .gopass .keychain "
     ".mozilla .thunderbird .electrum .bitcoin .ethereum .pki .vault.d .chamber .terraform.d .minikube "
     ".putty kwalletd kwallet".split()
 )
@@ -31,7 +31,8 @@ _PAIRS = frozenset(
         ".m2/settings-security.xml snowflake/config.toml .dbt/profiles.yml .streamlit/secrets.toml "
         ".subversion/auth etc/shadow etc/shadow- etc/gshadow etc/gshadow- etc/sudoers etc/sudoers.d "
         "etc/krb5.keytab ssl/private etc/letsencrypt etc/wireguard etc/kubernetes google/chrome "
-        "bravesoftware/brave-browser firefox/profiles networkmanager/system-connections"
+        "share/keyrings library/keychains bravesoftware/brave-browser firefox/profiles "
+        "networkmanager/system-connections"
     ).split()
 )
 _FILES = frozenset(

@@ -11,10 +11,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tools.confine import NOTE_BYTES, run_confined
 from tools.context import ToolContext
 from tools.definition import Attempt, ToolError, Touch, tool
 from tools.output import Captured
-from tools.process import Ended, run_process
+from tools.process import Ended
 from tools.sandbox import find_sandbox
 
 _LONGEST_S = 600.0
@@ -70,20 +71,17 @@ async def _run(command: Sequence[str], context: ToolContext, timeout_s: float, *
         gap = await asyncio.to_thread(sandbox.gap, context.place)
         if network or gap:
             raise ToolError("It was allowed inside the sandbox only, and would run outside of it.")
-    limits = replace(context.limits, time_s=time_s, output_bytes=context.limits.output_bytes - _NOTE_BYTES)
+    room = context.limits.output_bytes - _NOTE_BYTES - NOTE_BYTES
+    limits = replace(context.limits, time_s=time_s, output_bytes=room)
     try:
-        ended = await run_process(
-            sandbox.wrap(command, context.place, network=network),
-            folder=context.workspace,
-            limits=limits,
-            cancellation=context.cancellation,
-            output_folder=context.output_folder,
-            on_output=context.progress,
-        )
+        ended, left = await run_confined(command, context, sandbox, limits, network=network)
     except (ValueError, UnicodeEncodeError) as err:
         raise ToolError(f"It cannot be run: {err}") from err
     context.cancellation.raise_if_set()
-    return replace(ended.captured, text=ended.captured.text + _note(ended, time_s))
+    text = ended.captured.text + _note(ended, time_s)
+    if left:
+        text += left if text.endswith("\n") else f"\n{left}"
+    return replace(ended.captured, text=text)
 
 
 def _note(ended: Ended, time_s: float) -> str:

@@ -14,24 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
+from tools.code_names import is_code
 from tools.definition import ToolError
 from tools.names import plain_name
 from tools.secrets import is_secret, may_be_secret
 
-_CODE_FOLDERS = frozenset(
-    ".fireside .git .hg .svn .vscode .idea .zed .cursor .devcontainer .husky .github .gitlab .ssh .direnv "
-    ".githooks launchagents launchdaemons .gnupg init.d cron.d cron.daily".split()
-)
-_CODE_CONFIGS = frozenset(("autostart", "systemd", "fish", "git", "environment.d"))
-_CODE_FILES = frozenset(
-    ".envrc .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile "
-    ".zlogin .zlogout .kshrc .mkshrc .cshrc .tcshrc .login .logout .inputrc .xinitrc .xprofile .xsession "
-    ".xsessionrc config.fish .gitconfig .gitmodules .gitattributes .npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs "
-    ".pypirc .pythonrc .pythonrc.py .pdbrc .gdbinit .lldbinit .vimrc .exrc .nvimrc .emacs .tmux.conf "
-    ".screenrc .wgetrc .curlrc .netrc .mcp.json .pre-commit-config.yaml .tool-versions .mise.toml mise.toml "
-    "sitecustomize.py usercustomize.py crontab sudoers ld.so.preload".split()
-)
-_CODE_ENDINGS = (".pth", ".code-workspace")
 _LONGEST = 4096
 
 COMPARED_BYTES = 10 << 20
@@ -127,7 +114,7 @@ class Workspace:
         lies_in = _is_below(real, self.root)
         parts = real.relative_to(self.root).parts if lies_in else real.parts
         names = tuple(map(plain_name, real.parts))
-        code = _has_code_name(parts) or any(_is_named(path, names, 1) for path in self.path_folders)
+        code = is_code(parts) or any(_is_named(path, names, 1) for path in self.path_folders)
         hidden = any(_is_named(path, names) for path in self.hidden)
         secret = secret or is_secret(real) or _is_of_a_process(real) or self._is_linked(real)
         border = self._guard(real) if lies_in else "outside the workspace"
@@ -214,17 +201,6 @@ def _refuse_loops(path: Path) -> None:
         return
 
 
-def _has_code_name(parts: tuple[str, ...]) -> bool:
-    names = [plain_name(part) for part in parts]
-    if any(name in _CODE_FOLDERS for name in names):
-        return True
-    if ".config" in names and not _CODE_CONFIGS.isdisjoint(names):
-        return True
-    if ".local" in names and not {"bin", "lib"}.isdisjoint(names):
-        return True
-    return bool(names) and (names[-1] in _CODE_FILES or names[-1].endswith(_CODE_ENDINGS))
-
-
 # ---- files, by their real path only --------------------------------------------------------
 
 _STEP = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
@@ -237,7 +213,7 @@ def open_real(path: Path, flags: int = os.O_RDONLY) -> int:
     No component may be a symlink, so that one slipped in after the check leads nowhere. Raises
     PathError for anything but a regular file, OSError as `os.open`.
     """
-    folder = _open_folder(path.parent, create=False)
+    folder = open_folder(path.parent, create=False)
     try:
         return open_file(folder, path.name, flags)
     except PathError as err:
@@ -288,7 +264,7 @@ def write_real(path: Path, data: bytes) -> None:
 
     An existing file keeps its permissions. Raises OSError; then the old file is untouched.
     """
-    folder = _open_folder(path.parent, create=True)
+    folder = open_folder(path.parent, create=True)
     draft = f".{path.name[:80]}.{secrets.token_hex(4)}"
     try:
         mode = _mode(path.name, folder)

@@ -1,0 +1,182 @@
+"""Files that a run made and that would become code, moved out of the workspace and kept for a person.
+
+Each lies in a folder of its own below one folder of ours. Nothing is ever overwritten, neither on the
+way out nor on the way back.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from tools.definition import ToolError
+from tools.workspace import open_folder
+
+_RECORD = "record.json"
+_THING = "file"
+
+
+class AsideError(ToolError):
+    """What was moved aside cannot be found, brought back or dropped; the text says why."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One thing that was moved aside."""
+
+    id: str
+    workspace: str
+    path: str
+    """Relative to the workspace."""
+    reason: str
+    """What the run had done: "made" or "changed"."""
+    at: float
+    """Unix time, in seconds."""
+
+
+class Aside:
+    """What was moved aside, in one folder; without one in a temporary one that ends with this process."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._given = folder
+        self._made: Path | None = None
+
+    def take(self, workspace: Path, path: Path, reason: str) -> Kept | None:
+        """Move `path`, which lies in the real folder `workspace`, aside. None where it is gone.
+
+        No link is followed on the way to it. Raises OSError.
+        """
+        try:
+            parent = open_folder(path.parent)
+        except FileNotFoundError:
+            return None
+        try:
+            if not _is_there(path.name, parent):
+                return None
+            name = secrets.token_hex(4)
+            place = self._folder() / name
+            place.mkdir(mode=0o700)
+            kept = Kept(name, str(workspace), str(path.relative_to(workspace)), reason, time.time())
+            (place / _RECORD).write_text(json.dumps(asdict(kept)))
+            _move(path.name, parent, place / _THING)
+            return kept
+        finally:
+            os.close(parent)
+
+    def all(self) -> list[Kept]:
+        """Everything that is kept, the oldest first."""
+        folder = self._made or self._given
+        if folder is None or not folder.is_dir():
+            return []
+        found: list[Kept] = []
+        for place in folder.iterdir():
+            with contextlib.suppress(OSError, ValueError, TypeError):
+                record = cast("dict[str, Any]", json.loads((place / _RECORD).read_text()))
+                found.append(Kept(**record))
+        return sorted(found, key=lambda one: (one.at, one.id))
+
+    def text(self, kept: Kept, limit_bytes: int = 20_000) -> str:
+        """What a person sees before allowing it: a file's text, a link's target, a folder's names."""
+        thing = self._folder() / kept.id / _THING
+        try:
+            if thing.is_symlink():
+                return f"a link to {os.readlink(thing)}"
+            if thing.is_dir():
+                names = sorted(str(one.relative_to(thing)) for one in thing.rglob("*"))
+                return "\n".join(names[:200]) or "an empty folder"
+            with thing.open("rb") as file:
+                return file.read(limit_bytes).decode("utf-8", "replace")
+        except OSError as err:
+            return f"it cannot be read: {err.strerror}"
+
+    def allow(self, kept: Kept) -> Path:
+        """Put it back where it was; its path. Raises AsideError where something is there already."""
+        path = Path(kept.workspace, kept.path)
+        try:
+            parent = open_folder(path.parent, create=True)
+        except OSError as err:
+            raise AsideError(f"{path} cannot be brought back: {err.strerror}.") from err
+        try:
+            if _is_there(path.name, parent):
+                raise AsideError(f"{path} is there already; move it away first. Nothing was changed.")
+            _bring(self._folder() / kept.id / _THING, path.name, parent)
+        except OSError as err:
+            raise AsideError(f"{path} cannot be brought back: {err.strerror or err}.") from err
+        finally:
+            os.close(parent)
+        self.drop(kept)
+        return path
+
+    def drop(self, kept: Kept) -> None:
+        """Delete it. Raises AsideError."""
+        place = self._folder() / kept.id
+        try:
+            shutil.rmtree(place)
+        except OSError as err:
+            raise AsideError(f"{place} cannot be deleted: {err.strerror}.") from err
+
+    def _folder(self) -> Path:
+        if self._made is None:
+            self._made = self._given or _temporary()
+            self._made.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self._made
+
+
+def _temporary() -> Path:
+    memory = "/dev/shm"
+    place = memory if os.access(memory, os.W_OK) else None
+    folder = Path(tempfile.mkdtemp(prefix="fireside-aside-", dir=place))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _is_there(name: str, folder: int) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _move(name: str, folder: int, to: Path) -> None:
+    """Move an entry of a folder; over to another file system by copying what are files, folders, links."""
+    with contextlib.suppress(OSError):
+        os.rename(name, to, src_dir_fd=folder)
+        return
+    source = Path(f"/proc/self/fd/{folder}", name)
+    _copy(source, to)
+    if source.is_dir() and not source.is_symlink():
+        shutil.rmtree(source)
+    else:
+        os.unlink(name, dir_fd=folder)
+
+
+def _bring(thing: Path, name: str, folder: int) -> None:
+    with contextlib.suppress(OSError):
+        os.rename(thing, name, dst_dir_fd=folder)
+        return
+    _copy(thing, Path(f"/proc/self/fd/{folder}", name))
+
+
+def _copy(source: Path, to: Path) -> None:
+    if source.is_dir() and not source.is_symlink():
+        shutil.copytree(source, to, symlinks=True, ignore=_special)
+    elif source.is_file() or source.is_symlink():
+        shutil.copy2(source, to, follow_symlinks=False)
+
+
+def _special(folder: str, names: list[str]) -> set[str]:
+    """Pipes, sockets and devices, which have no content to keep."""
+    kinds = {name: os.lstat(os.path.join(folder, name)).st_mode for name in names}
+    plain = (stat.S_ISREG, stat.S_ISDIR, stat.S_ISLNK)
+    return {name for name, mode in kinds.items() if not any(is_kind(mode) for is_kind in plain)}

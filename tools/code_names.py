@@ -1,0 +1,83 @@
+"""Names of files that become code: something runs them, or obeys them, later and without asking.
+
+Left out on purpose are a project's own programs and build files (`setup.py`, `conftest.py`,
+`package.json`, `Makefile`): they run when the person runs the project, like every other source in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tools.names import plain_name
+
+_EVERYWHERE = frozenset(
+    ".fireside .git .hg .svn .bzr .jj .direnv .ssh .gnupg .ipython launchagents launchdaemons init.d "
+    "cron.d cron.daily cron.hourly cron.weekly cron.monthly".split()
+)
+"""Folders that act wherever they lie."""
+_IN_PROJECTS = frozenset(
+    ".vscode .idea .zed .cursor .windsurf .fleet .nova .vs .run .theia .devcontainer .husky .githooks .hooks "
+    ".github .gitlab .gitea .forgejo .circleci .buildkite .woodpecker .claude .codex .gemini .continue "
+    ".clinerules .roo .kiro .amazonq .mvn .emacs.d .vim .nvim".split()
+)
+"""Folders that act at the top of what somebody opens as a project: not among installed packages."""
+_FILES_EVERYWHERE = frozenset(
+    ".envrc .autoenv .autoenv.zsh .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile "
+    ".zshrc .zshenv .zprofile .zlogin .zlogout .kshrc .mkshrc .cshrc .tcshrc .login .logout .inputrc "
+    ".xinitrc .xprofile .xsession .xsessionrc .pam_environment config.fish .gitconfig .pythonrc "
+    ".pythonrc.py .pdbrc .gdbinit .lldbinit .vimrc .exrc .nvimrc .nvim.lua .lvimrc .local.vimrc .gvimrc "
+    "_vimrc .emacs .dir-locals.el .dir-locals-2.el .tmux.conf .screenrc .wgetrc .curlrc .netrc .rprofile "
+    ".octaverc .ghci .ocamlinit .iex.exs .erlang .irbrc .pryrc .psqlrc .sqliterc .tool-versions "
+    ".mise.toml mise.toml .mise.local.toml mise.local.toml .rtx.toml sitecustomize.py usercustomize.py "
+    "crontab sudoers ld.so.preload".split()
+)
+_FILES_IN_PROJECTS = frozenset(
+    ".gitmodules .gitattributes .npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs .pnpmfile.mjs .pypirc .mcp.json "
+    ".pre-commit-config.yaml .pre-commit-config.yml .pre-commit-hooks.yaml lefthook.yml .lefthook.yml "
+    "lefthook.yaml .lefthook.yaml .overcommit.yml .gitlab-ci.yml .travis.yml azure-pipelines.yml "
+    ".drone.yml .cirrus.yml agents.md claude.md claude.local.md gemini.md .cursorrules .windsurfrules "
+    ".rules .bazelrc .rspec".split()
+)
+_ENDINGS = (".pth", ".code-workspace", ".sublime-project", ".desktop")
+_BELOW = {
+    ".config": frozenset(
+        "autostart systemd fish git environment.d nvim vim zsh bash tmux mise direnv".split()
+    ),
+    ".local": frozenset(("bin", "lib")),
+    ".cargo": frozenset(("bin", "config", "config.toml", "env")),
+    ".yarn": frozenset(("releases", "plugins")),
+    ".gradle": frozenset(("init.d", "init.gradle", "init.gradle.kts")),
+    ".bundle": frozenset(("config",)),
+    ".jupyter": frozenset(
+        ("jupyter_notebook_config.py", "jupyter_server_config.py", "jupyter_lab_config.py")
+    ),
+}
+_PACKAGES = frozenset(("node_modules", "site-packages", "dist-packages"))
+
+_ACTING = _EVERYWHERE | _FILES_EVERYWHERE
+_ACTING_IN_PROJECTS = _IN_PROJECTS | _FILES_IN_PROJECTS
+_LOOKED_AT = _ACTING | _ACTING_IN_PROJECTS | frozenset[str]().union(*_BELOW.values())
+
+
+def is_code(parts: Sequence[str]) -> bool:
+    """Whether the file at these parts of a path becomes code, by its name or by a folder it is in."""
+    names = [plain_name(part) for part in parts]
+    folders = set(names)
+    if not _EVERYWHERE.isdisjoint(folders):
+        return True
+    if any(above in folders and not below.isdisjoint(folders) for above, below in _BELOW.items()):
+        return True
+    in_packages = not _PACKAGES.isdisjoint(folders)
+    if not in_packages and not _IN_PROJECTS.isdisjoint(folders):
+        return True
+    last = names[-1] if names else ""
+    return (
+        last in _FILES_EVERYWHERE
+        or last.endswith(_ENDINGS)
+        or (not in_packages and last in _FILES_IN_PROJECTS)
+    )
+
+
+def may_be_code(plain: str) -> bool:
+    """Whether a name as `plain_name` gives it is one that `is_code` must look at: for walks over many."""
+    return plain in _LOOKED_AT or plain.endswith(_ENDINGS)

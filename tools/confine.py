@@ -1,0 +1,145 @@
+"""Running a command in the workspace, and looking at what it left there that would become code.
+
+In the sandbox such files are moved aside and kept for a person. A command that a person allowed to run
+outside of it may have meant them: these are told, and left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools import git_folder
+from tools.aside import Aside
+from tools.context import Limits, ToolContext
+from tools.definition import ToolError
+from tools.expected import expecting
+from tools.process import Ended, run_process
+from tools.sandbox import Sandbox, Wrapped, filtered, look_over, remember, verdict
+from tools.survey import Key, Spot, Survey
+from tools.workspace import Workspace
+
+NOTE_BYTES = 640
+"""The longest note about what was left, in UTF-8."""
+_MOST_NAMED = 6
+_MOST_SHOWN = 60
+
+
+@dataclass(frozen=True)
+class Left:
+    """Files that become code and that a run made or changed."""
+
+    spots: tuple[tuple[Spot, str], ...] = ()
+    """Each with "made" or "changed"."""
+    trouble: str = ""
+    """Why not all of them can be known, as the end of a sentence."""
+
+
+async def run_confined(
+    command: Sequence[str], context: ToolContext, sandbox: Sandbox, limits: Limits, *, network: bool
+) -> tuple[Ended, str]:
+    """Run `command` as `run_process` does; how it ended, and a note about what it left, "" for nothing.
+
+    Raises as `run_process`, and ToolError where the workspace cannot be watched as was said before.
+    """
+    space = context.place
+    before = await asyncio.to_thread(look_over, space)
+    if before.trouble and sandbox.wraps(space) and not await asyncio.to_thread(verdict, space):
+        remember(space, before)
+        raise ToolError(f"Nothing was run: {before.trouble}. Call it again, and a person is asked.")
+    remember(space, before)
+    with expecting() as expected, filtered() as handle:
+        wrapped = sandbox.confine(command, space, network=network, found=before, filter_fd=handle)
+        note = ""
+        try:
+            ended = await run_process(
+                wrapped.command,
+                folder=context.workspace,
+                limits=limits,
+                cancellation=context.cancellation,
+                output_folder=context.output_folder,
+                on_output=context.progress,
+                pass_fds=() if handle is None else (handle,),
+            )
+        finally:
+            settling = asyncio.to_thread(_settle, context, before, wrapped, expected, sandbox.wraps(space))
+            note = await asyncio.shield(asyncio.ensure_future(settling))
+    return ended, note
+
+
+def _settle(
+    context: ToolContext, before: Survey, wrapped: Wrapped, expected: set[Path], confined: bool
+) -> str:
+    space = context.place
+    left = compare(before, look_over(space), wrapped.guarded, expected)
+    return tidy(space, left, context.aside) if confined else _told(space, left)
+
+
+def compare(before: Survey, after: Survey, guarded: frozenset[Key], expected: set[Path]) -> Left:
+    """What became code between two looks, but for the `expected`. Places that were `guarded` cannot have
+    been changed by the run, except through a further name of the same file."""
+    known = {spot.key: spot for spot in before.code}
+    found: list[tuple[Spot, str]] = []
+    made_bare = {spot.bare for spot in after.code if _is_head(spot) and spot.key not in known}
+    for spot in after.code:
+        old = known.get(spot.key)
+        if old is not None and (spot.mark == old.mark or (spot.key in guarded and not old.has_other_names)):
+            continue
+        if expected and not expected.isdisjoint((spot.path, *spot.path.parents)):
+            continue
+        if spot.bare in made_bare and spot.bare is not None:
+            if not _is_head(spot) or _is_fresh(spot.bare, after):
+                continue
+        elif spot.in_git and git_folder.is_harmless(spot.path):
+            continue
+        found.append((spot, "made" if old is None else "changed"))
+    return Left(tuple(found), before.trouble or after.trouble)
+
+
+def _is_head(spot: Spot) -> bool:
+    return spot.bare is not None and spot.path.name.lower() == git_folder.HEAD
+
+
+def _is_fresh(folder: Path, after: Survey) -> bool:
+    mine = [spot for spot in after.code if spot.bare == folder and not _is_head(spot)]
+    return all(git_folder.is_harmless(spot.path) for spot in mine)
+
+
+def tidy(space: Workspace, left: Left, aside: Aside) -> str:
+    """Move what is left aside; a note for the model and the person."""
+    moved: list[Spot] = []
+    stuck: list[Spot] = []
+    for spot, reason in left.spots:
+        try:
+            if aside.take(space.root, spot.path, reason) is not None:
+                moved.append(spot)
+        except OSError:
+            stuck.append(spot)
+    parts: list[str] = []
+    if moved:
+        parts.append(
+            f"moved aside, because other programs would run or obey it: {_named(space, moved)}; "
+            f"a person can look and allow it: /tools aside, fireside tools aside"
+        )
+    if stuck:
+        parts.append(f"could not be moved aside, so look at it: {_named(space, stuck)}")
+    if left.trouble:
+        parts.append(f"not all was looked at: {left.trouble}")
+    return "\n".join(f"[{part}]" for part in parts)
+
+
+def _told(space: Workspace, left: Left) -> str:
+    spots = [spot for spot, _ in left.spots]
+    parts = [f"made or changed, and other programs run or obey it: {_named(space, spots)}"] if spots else []
+    if left.trouble:
+        parts.append(f"not all was looked at: {left.trouble}")
+    return "\n".join(f"[{part}]" for part in parts)
+
+
+def _named(space: Workspace, spots: Sequence[Spot]) -> str:
+    names = [str(spot.path.relative_to(space.root)) for spot in spots]
+    shown = [name if len(name) <= _MOST_SHOWN else f"{name[:_MOST_SHOWN]}..." for name in names]
+    more = f" and {len(shown) - _MOST_NAMED} more" if len(shown) > _MOST_NAMED else ""
+    return ", ".join(shown[:_MOST_NAMED]) + more

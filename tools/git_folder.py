@@ -1,0 +1,122 @@
+"""What in the folder of a git repository becomes code: its settings, its hooks, what these name.
+
+A fresh repository, and one that was cloned, has none: its settings are of a few harmless kinds and its
+hooks are samples. So `git init` and `git clone` leave nothing that would have to be taken away.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+HEAD = "head"
+_MARKS = ("HEAD", "objects", "refs")
+_NAMES = frozenset(("hooks", "config", "config.worktree", "commondir", "attributes", "git-rebase-todo"))
+UNWALKED = frozenset(("objects", "refs", "logs", "lfs"))
+"""Folders of a repository that hold content and names only."""
+
+_MOST_BYTES = 256 << 10
+_SECTION = re.compile(r'\[(core|user|extensions|remote|branch|submodule|init)(?: +"[^"\\]*")?\]\Z')
+_SETTING = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*=\s*(.*)\Z")
+_HARMLESS = {
+    "core": frozenset(
+        "repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode symlinks "
+        "autocrlf eol safecrlf quotepath sparsecheckout sparsecheckoutcone".split()
+    ),
+    "user": frozenset(("name", "email")),
+    "extensions": frozenset(("objectformat", "refstorage")),
+    "remote": frozenset("url fetch tagopt partialclonefilter promisor".split()),
+    "branch": frozenset("remote merge rebase".split()),
+    "submodule": frozenset(("active", "url")),
+    "init": frozenset(("defaultbranch",)),
+}
+_URL = re.compile(
+    r"(?:https?|ssh|git|file)://[^\s\"\\]*\Z|[\w.-]+@[\w.-]+:[^\s\"\\:-][^\s\"\\:]*\Z|/[^\s\"\\:]*\Z"
+)
+_WORDS = re.compile(r"[^\s\"';&|!]+")
+_MOST_WORDS = 20
+_NO_PROGRAMS = frozenset(
+    "url pushurl fetch push merge remote worktree excludesfile attributesfile name email active".split()
+)
+_RUNS = re.compile(r"(?m)^\s*(?:exec|x)\b")
+
+
+def is_git_folder(names: Collection[str]) -> bool:
+    """Whether a folder with these entries is one that git takes for a repository's own."""
+    return all(mark in names for mark in _MARKS)
+
+
+def is_git_code(parts: tuple[str, ...]) -> bool:
+    """Whether the entry at these plain parts, below a git folder, becomes code."""
+    name = parts[-1]
+    if name == "attributes":
+        return parts[-2:-1] == ("info",)
+    return name in _NAMES
+
+
+def is_bare_code(plain: str) -> bool:
+    """Whether an entry right in a git folder that is not named `.git` becomes code, or makes it one."""
+    return plain == HEAD or plain in _NAMES
+
+
+def is_harmless(path: Path) -> bool:
+    """Whether what `is_git_code` names runs nothing as it is: fresh settings, sample hooks."""
+    try:
+        if path.is_symlink():
+            return False
+        if path.is_dir():
+            return all(name.endswith(".sample") for name in os.listdir(path))
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES + 1).decode()
+    except (OSError, ValueError):
+        return False
+    if len(text) > _MOST_BYTES:
+        return False
+    match path.name.lower():
+        case "config":
+            return _is_plain(text)
+        case "commondir":
+            return text.strip() == "../.." and path.parent.parent.name == "worktrees"
+        case "git-rebase-todo":
+            return _RUNS.search(text) is None
+        case _:
+            return not text.strip()
+
+
+def _is_plain(text: str) -> bool:
+    section = ""
+    for line in map(str.strip, text.split("\n")):
+        if not line or line[0] in "#;":
+            continue
+        if found := _SECTION.match(line):
+            section = found[1]
+            continue
+        found = _SETTING.match(line)
+        if found is None or found[1].lower() not in _HARMLESS.get(section, ()):
+            return False
+        value = found[2].strip()
+        if "\\" in value or '"' in value or (found[1].lower() == "url" and not _URL.match(value)):
+            return False
+    return True
+
+
+def named_paths(config: Path, folders: tuple[Path, ...]) -> Iterator[Path]:
+    """Where the settings at `config` may lead from one of `folders`: a folder of hooks, included settings,
+    programs. The paths need not exist; all others but hooks are files."""
+    try:
+        with config.open("rb") as file:
+            text = file.read(_MOST_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return
+    for line in text.split("\n"):
+        key, equals, value = line.partition("=")
+        key = key.strip().lower()
+        if not equals or key in _NO_PROGRAMS:
+            continue
+        for word in _WORDS.findall(value)[:_MOST_WORDS]:
+            for folder in folders:
+                path = folder / os.path.expanduser(word)
+                if key == "hookspath" or path.is_file():
+                    yield path

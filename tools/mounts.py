@@ -1,0 +1,165 @@
+"""What the sandbox shows of the file system, as options of bubblewrap.
+
+The system is read-only. Homes, temporary files, other disks and what the system keeps secret are
+covered. Of the home only installed programs are shown again, and the workspace, which can be written
+but for what becomes code.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import pwd
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from tools.secrets import is_secret
+from tools.survey import Key, Survey
+from tools.workspace import Workspace
+
+_SYSTEM = ("/usr", "/etc", "/var", "/proc", "/sys", "/dev", "/run", "/boot", "/bin", "/sbin", "/lib", "/opt")
+_COVERED = (
+    "/home /root /tmp /var/tmp /run /var/run /mnt /media /var/spool /var/mail /var/log /var/backups "
+    "/var/lib/docker /var/lib/containerd /var/lib/containers /var/lib/kubelet /var/lib/private "
+    "/var/lib/libvirt /var/lib/lxc /var/lib/incus /etc/ssl/private /etc/letsencrypt /etc/wireguard "
+    "/etc/kubernetes /etc/rancher /etc/sudoers.d /etc/NetworkManager/system-connections"
+).split()
+_COVERED_FILES = (
+    "/etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers /etc/krb5.keytab /etc/ipsec.secrets "
+    "/etc/security/opasswd /etc/ssh/ssh_host_*_key /etc/ppp/*-secrets"
+).split()
+_PROGRAMS = (
+    ".pyenv .rbenv .nodenv .goenv .jenv .asdf .nvm .volta .bun/bin .deno/bin .cargo/bin .rustup go/bin "
+    ".sdkman .ghcup .opam .juliaup .local/bin .local/share/mise .local/share/uv .local/share/pipx "
+    ".local/pipx .local/share/pnpm miniconda3 anaconda3 miniforge3 mambaforge"
+).split()
+"""Where programs that a person installs for themself lie, below the home."""
+_TMP_VARIABLES = ("TMPDIR", "XDG_RUNTIME_DIR", "TMUX_TMPDIR")
+_MOST_GUARDS = 250
+"""Mounts for what becomes code: each costs the more, the more there are."""
+
+
+def homes() -> tuple[Path, ...]:
+    """The real folders that are the home of the person who runs this, by the variable and the user
+    database; not those that could not be told from the system, such as `/`."""
+    written = [os.environ.get("HOME", "")]
+    with suppress(KeyError):
+        written.append(pwd.getpwuid(os.getuid()).pw_dir)
+    found = dict.fromkeys(Path(os.path.realpath(path)) for path in written if path.startswith("/"))
+    return tuple(path for path in found if path.is_dir())
+
+
+def hides_homes() -> bool:
+    """Whether each home is a folder that can be covered."""
+    found = homes()
+    return bool(found) and not any(holds_system(home) for home in found)
+
+
+def holds_system(folder: Path) -> bool:
+    """Whether `folder` is, or has in it, a part of the system."""
+    return any(_is_within(Path(part), folder) for part in _SYSTEM)
+
+
+def holds_homes(folder: Path) -> bool:
+    """Whether `folder` is, or has in it, somebody's home."""
+    others = [Path(path) for path in ("/home", "/root") if os.path.isdir(path)]
+    return any(_is_within(home, folder) for home in (*homes(), *others))
+
+
+def programs(space: Workspace) -> tuple[Path, ...]:
+    """Folders that are code wherever they lie: those of PATH, and the Python that runs Fireside."""
+    return tuple(dict.fromkeys((*_interpreter(), *space.path_folders)))
+
+
+def shows_programs() -> bool:
+    """Whether programs in a home are shown."""
+    return any(_is_below(path, homes()) for path in (*_interpreter(), *_own_programs()))
+
+
+def options(space: Workspace, found: Survey, *, network: bool) -> tuple[list[str], frozenset[Key]]:
+    """The mounts for `space`, which was looked over as `found`, and which places of code they guard."""
+    covered = _covers()
+    shown = [path for path in (*_own_programs(), *_interpreter()) if _is_below(path, covered)]
+    resolver = Path(os.path.realpath("/etc/resolv.conf"))
+    if network and resolver.exists() and _is_below(resolver, covered):
+        shown.append(resolver)
+    parts = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc"]
+    for path in covered:
+        parts += ("--tmpfs", str(path))
+    for home in homes():
+        if _is_below(home, covered) and home not in covered:
+            parts += ("--tmpfs", str(home))
+    for path in _covered_files():
+        parts += ("--ro-bind", "/dev/null", str(path))
+    for path in _by_depth(shown):
+        parts += ("--ro-bind", str(path), str(path))
+    parts += ("--bind", str(space.root), str(space.root))
+    guards, guarded = _guards(found)
+    parts += guards
+    for path in (*found.secrets, *_hidden(space, covered)):
+        parts += ("--tmpfs", str(path)) if path.is_dir() else ("--ro-bind", "/dev/null", str(path))
+    return parts, guarded
+
+
+def _guards(found: Survey) -> tuple[list[str], frozenset[Key]]:
+    parts: list[str] = []
+    for path in _by_depth(found.repositories):
+        # A mount cannot be moved or replaced, and git still writes to what is not code.
+        parts += ("--bind", str(path), str(path))
+    spots = sorted((spot for spot in found.code if not spot.is_link), key=lambda spot: len(spot.path.parts))
+    for spot in spots[:_MOST_GUARDS]:
+        parts += ("--ro-bind", str(spot.path), str(spot.path))
+    return parts, frozenset(spot.key for spot in spots[:_MOST_GUARDS])
+
+
+def _hidden(space: Workspace, covered: Sequence[Path]) -> Iterator[Path]:
+    for path in space.hidden:
+        if path.exists() and (_is_within(path, space.root) or not _is_below(path, covered)):
+            yield path
+
+
+def _covers() -> list[Path]:
+    """The folders to cover, none of them within another."""
+    named = [*_COVERED, *(os.environ.get(name, "") for name in _TMP_VARIABLES)]
+    real = {Path(os.path.realpath(path)) for path in named if path.startswith("/")}
+    wanted = _by_depth(path for path in (*real, *homes()) if path.is_dir() and not _is_kept(path))
+    found: list[Path] = []
+    for path in wanted:
+        if not _is_below(path, found):
+            found.append(path)
+    return found
+
+
+def _is_kept(path: Path) -> bool:
+    """A part of the system that no variable may have covered."""
+    return path != Path("/run") and (holds_system(path) or path == Path("/dev/shm"))
+
+
+def _covered_files() -> list[Path]:
+    found = [Path(path) for pattern in _COVERED_FILES for path in glob.glob(pattern)]
+    return [path for path in found if path.is_file() and not path.is_symlink()]
+
+
+def _interpreter() -> tuple[Path, ...]:
+    """What Python needs to start, outermost first."""
+    folders = {Path(os.path.realpath(path)) for path in (sys.prefix, sys.base_prefix, sys.exec_prefix)}
+    return tuple(_by_depth(path for path in folders if path not in homes() and not holds_system(path)))
+
+
+def _own_programs() -> list[Path]:
+    found = [Path(os.path.realpath(home / name)) for home in homes() for name in _PROGRAMS]
+    return [path for path in found if path.is_dir() and path not in homes() and not is_secret(path)]
+
+
+def _by_depth(paths: Iterator[Path] | Sequence[Path] | set[Path]) -> list[Path]:
+    return sorted(paths, key=lambda path: (len(path.parts), path))
+
+
+def _is_within(path: Path, folder: Path) -> bool:
+    return path == folder or folder in path.parents
+
+
+def _is_below(path: Path, folders: Sequence[Path]) -> bool:
+    return any(_is_within(path, folder) for folder in folders)
