@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tools.definition import ToolError
-from tools.workspace import open_folder
+from tools.workspace import folder_at
 
 _RECORD = "record.json"
 _THING = "file"
@@ -57,7 +57,7 @@ class Aside:
         No link is followed on the way to it. Raises OSError.
         """
         try:
-            parent = open_folder(path.parent)
+            parent = folder_at(path.parent)
         except FileNotFoundError:
             return None
         try:
@@ -103,7 +103,7 @@ class Aside:
         """Put it back where it was; its path. Raises AsideError where something is there already."""
         path = Path(kept.workspace, kept.path)
         try:
-            parent = open_folder(path.parent, create=True)
+            parent = folder_at(path.parent, create=True)
         except OSError as err:
             raise AsideError(f"{path} cannot be brought back: {err.strerror}.") from err
         try:

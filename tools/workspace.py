@@ -213,7 +213,7 @@ def open_real(path: Path, flags: int = os.O_RDONLY) -> int:
     No component may be a symlink, so that one slipped in after the check leads nowhere. Raises
     PathError for anything but a regular file, OSError as `os.open`.
     """
-    folder = open_folder(path.parent, create=False)
+    folder = folder_at(path.parent)
     try:
         return open_file(folder, path.name, flags)
     except PathError as err:
@@ -241,7 +241,7 @@ def open_real_folder(path: Path) -> int:
     """
     if path == Path(path.anchor):
         return os.open(path, _LISTED)
-    above = _open_folder(path.parent, create=False)
+    above = folder_at(path.parent)
     try:
         return open_folder(above, path.name)
     finally:
@@ -264,7 +264,7 @@ def write_real(path: Path, data: bytes) -> None:
 
     An existing file keeps its permissions. Raises OSError; then the old file is untouched.
     """
-    folder = open_folder(path.parent, create=True)
+    folder = folder_at(path.parent, create=True)
     draft = f".{path.name[:80]}.{secrets.token_hex(4)}"
     try:
         mode = _mode(path.name, folder)
@@ -296,7 +296,10 @@ def _mode(name: str, folder: int) -> int | None:
     return stat.S_IMODE(found) & 0o777
 
 
-def _open_folder(path: Path, *, create: bool) -> int:
+def folder_at(path: Path, *, create: bool = False) -> int:
+    """A descriptor of the folder at the real path `path`, to name entries of; with `create` its missing
+    parts are made. No component may be a symlink. Raises OSError.
+    """
     handle = os.open(path.anchor, _STEP)
     for part in path.parts[1:]:
         try:
