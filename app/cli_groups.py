@@ -151,6 +151,21 @@ def tools_run(
     raise typer.Exit(tool_commands.run_one(name, arguments or [], workspace, yes=yes, as_json=as_json))
 
 
+@tools.command("aside")
+def tools_aside(
+    action: Annotated[
+        str, typer.Argument(metavar="[list|show|allow|drop]", help="What to do; list by default.")
+    ] = "list",
+    which: Annotated[str | None, typer.Argument(metavar="[ID]", help="Its id, or its number.")] = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Files that commands left and that would become code: look, put one back, or delete it."""
+    from app import aside_commands
+
+    raise typer.Exit(aside_commands.act(action, which, yes=yes, as_json=as_json))
+
+
 @tools.command("trust")
 def tools_trust(
     directory: Annotated[

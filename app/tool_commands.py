@@ -19,6 +19,7 @@ from app.questions import agreed
 from app.table import table
 from app.terminal import is_terminal, notify, replace_surrogates, sanitize
 from app.tool_choice import registry, trust_book, unknown
+from tools.aside import Aside
 from tools.context import ToolContext
 from tools.definition import Tool
 from tools.manifest import Manifest
@@ -96,6 +97,7 @@ def run_one(name: str, given: Sequence[str], workspace: str | None, *, yes: bool
         grants=decision.grants,
         sandbox=sandbox,
         notes_folder=paths.make_private_dir(paths.data_dir() / "notes"),
+        aside=Aside(paths.data_dir() / "aside"),
     )
     result = asyncio.run(run(made, arguments, context))
     _print(made.name, result, as_json=as_json)

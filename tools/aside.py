@@ -85,6 +85,15 @@ class Aside:
                 found.append(Kept(**record))
         return sorted(found, key=lambda one: (one.at, one.id))
 
+    def find(self, which: str) -> Kept:
+        """The one with this id, or at this place of `all`, counted from 1. Raises AsideError."""
+        found = self.all()
+        for number, kept in enumerate(found, 1):
+            if which in (kept.id, str(number)):
+                return kept
+        held = f"there are {len(found)}" if found else "nothing was moved aside"
+        raise AsideError(f"{which[:40]!r} is none of the files that were moved aside: {held}.")
+
     def text(self, kept: Kept, limit_bytes: int = 20_000) -> str:
         """What a person sees before allowing it: a file's text, a link's target, a folder's names."""
         thing = self._folder() / kept.id / _THING

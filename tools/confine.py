@@ -17,7 +17,7 @@ from tools.context import Limits, ToolContext
 from tools.definition import ToolError
 from tools.expected import expecting
 from tools.process import Ended, run_process
-from tools.sandbox import Sandbox, Wrapped, filtered, look_over, remember, verdict
+from tools.sandbox import Sandbox, Wrapped, filtered, last_verdict, look_over, remember
 from tools.survey import Key, Spot, Survey
 from tools.workspace import Workspace
 
@@ -44,13 +44,26 @@ async def run_confined(
 
     Raises as `run_process`, and ToolError where the workspace cannot be watched as was said before.
     """
+    with expecting() as expected:
+        return await _run(command, context, sandbox, limits, expected, network=network)
+
+
+async def _run(
+    command: Sequence[str],
+    context: ToolContext,
+    sandbox: Sandbox,
+    limits: Limits,
+    expected: set[Path],
+    *,
+    network: bool,
+) -> tuple[Ended, str]:
     space = context.place
     before = await asyncio.to_thread(look_over, space)
-    if before.trouble and sandbox.wraps(space) and not await asyncio.to_thread(verdict, space):
+    if before.trouble and sandbox.wraps(space) and not last_verdict(space):
         remember(space, before)
         raise ToolError(f"Nothing was run: {before.trouble}. Call it again, and a person is asked.")
     remember(space, before)
-    with expecting() as expected, filtered() as handle:
+    with filtered() as handle:
         wrapped = sandbox.confine(command, space, network=network, found=before, filter_fd=handle)
         note = ""
         try:
@@ -81,21 +94,25 @@ def compare(before: Survey, after: Survey, guarded: frozenset[Key], expected: se
     """What became code between two looks, but for the `expected`. Places that were `guarded` cannot have
     been changed by the run, except through a further name of the same file."""
     known = {spot.key: spot for spot in before.code}
-    found: list[tuple[Spot, str]] = []
+    found: dict[Path, tuple[Spot, str]] = {}
     made_bare = {spot.bare for spot in after.code if _is_head(spot) and spot.key not in known}
-    for spot in after.code:
+    keys = {spot.path: spot.key for spot in after.code}
+    # What is code by its own name comes first: it may be the only reason for what it leads to.
+    for spot in sorted(after.code, key=lambda spot: spot.via is not None):
         old = known.get(spot.key)
         if old is not None and (spot.mark == old.mark or (spot.key in guarded and not old.has_other_names)):
             continue
         if expected and not expected.isdisjoint((spot.path, *spot.path.parents)):
+            continue
+        if old is None and spot.via is not None and (spot.via in found or keys.get(spot.via) not in known):
             continue
         if spot.bare in made_bare and spot.bare is not None:
             if not _is_head(spot) or _is_fresh(spot.bare, after):
                 continue
         elif spot.in_git and git_folder.is_harmless(spot.path):
             continue
-        found.append((spot, "made" if old is None else "changed"))
-    return Left(tuple(found), before.trouble or after.trouble)
+        found[spot.path] = (spot, "made" if old is None else "changed")
+    return Left(tuple(found.values()), before.trouble or after.trouble)
 
 
 def _is_head(spot: Spot) -> bool:

@@ -1,6 +1,7 @@
 """Run inside the sandbox by `tools.escape`: tries to get out, and prints what it could do, as JSON.
 
-Writes to nothing outside: a file that opens for writing is enough. Imports the standard library only.
+Harms nothing where it is not confined at all: a file that opens for writing is enough, and mounts are
+left alone unless they are its own. Imports the standard library only.
 """
 
 from __future__ import annotations
@@ -32,11 +33,23 @@ def main(bait: Bait) -> list[str]:
     """Every attempt; those that worked, in words."""
     libc = ctypes.CDLL(None, use_errno=True)
     reached: list[str] = []
+    own_mounts = _has_own_mounts(bait)
     for what, attempt in _ATTEMPTS:
+        if attempt in _ON_MOUNTS and not own_mounts:
+            reached.append(what)
+            continue
         with contextlib.suppress(Exception):
             if attempt(libc, bait):
                 reached.append(what)
     return reached
+
+
+def _has_own_mounts(bait: Bait) -> bool:
+    """Whether what is done to mounts here is not done to those of the machine."""
+    if os.readlink("/proc/self/ns/mnt") == bait["spaces"]["mnt"]:
+        return False
+    with open("/proc/self/mountinfo") as file:
+        return not any("shared:" in line.partition(" - ")[0] for line in file)
 
 
 def _new_namespace(libc: ctypes.CDLL, bait: Bait) -> bool:
@@ -59,8 +72,7 @@ def _remounts(libc: ctypes.CDLL, bait: Bait) -> bool:
 
 
 def _unmounts(libc: ctypes.CDLL, bait: Bait) -> bool:
-    places = [*bait["covered"], "/proc", os.getcwd()]
-    return any(libc.umount2(path.encode(), flag) == 0 for path in places for flag in (0, _DETACH))
+    return any(libc.umount2(path.encode(), _DETACH) == 0 for path in bait["covered"])
 
 
 def _joins(libc: ctypes.CDLL, bait: Bait) -> bool:
@@ -176,11 +188,10 @@ def _reads_keys(libc: ctypes.CDLL, bait: Bait) -> bool:
     return libc.syscall(_KEYCTL[platform.machine()], 0, -3, 1) > 0
 
 
+_ON_MOUNTS = (_remounts, _unmounts)
 _ATTEMPTS: tuple[tuple[str, Attempt], ...] = (
     ("use files that were open outside", _has_files),
     ("keep rights of root", _has_rights),
-    ("make namespaces of its own", _new_namespace),
-    ("make namespaces of its own", _clones),
     ("change mounts", _remounts),
     ("take away what covers the home", _unmounts),
     ("join other namespaces", _joins),
@@ -196,6 +207,9 @@ _ATTEMPTS: tuple[tuple[str, Attempt], ...] = (
     ("see what runs outside", _sees_processes),
     ("make programs that lend out rights", _lends_rights),
     ("use keys of the kernel", _reads_keys),
+    # Last, since rights are lost on the way into a new namespace.
+    ("make namespaces of its own", _new_namespace),
+    ("make namespaces of its own", _clones),
 )
 
 

@@ -123,6 +123,11 @@ def verdict(space: Workspace) -> str:
     return remember(space, look_over(space))
 
 
+def last_verdict(space: Workspace) -> str:
+    """What `verdict` said last, however long ago; "" where it was never asked."""
+    return _verdicts.get(space.root, (0.0, ""))[1]
+
+
 def remember(space: Workspace, found: Survey) -> str:
     """Keep what a look at `space` came to, and return it."""
     _verdicts[space.root] = (time.monotonic(), found.trouble)

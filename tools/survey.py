@@ -43,7 +43,9 @@ class Spot:
     in_git: bool = False
     """Part of what git takes for a repository's own folder."""
     bare: Path | None = None
-    """The folder beside whose files it is a repository's, where that is not named `.git`."""
+    """The folder that is a repository's by what lies in it, where that is not named `.git`."""
+    via: Path | None = None
+    """The link or the settings that lead to it, where its own name is no reason."""
 
 
 @dataclass
@@ -81,7 +83,7 @@ class _Look:
         self._root = root
         self._programs = programs
         self._left_out = hidden | programs
-        self._seen: set[Path] = set()
+        self._seen: dict[Path, int] = {}
         self.found = Survey()
 
     def whole(self) -> None:
@@ -156,7 +158,9 @@ class _Look:
         if deeper:
             self._todo.append((path, parts, _IN_CODE if code else in_git))
 
-    def _spot(self, path: Path, *, in_git: bool = False, bare: Path | None = None) -> None:
+    def _spot(
+        self, path: Path, *, in_git: bool = False, bare: Path | None = None, via: Path | None = None
+    ) -> None:
         try:
             mark, others = _mark(path)
         except OSError:
@@ -166,23 +170,26 @@ class _Look:
             target = Path(os.path.realpath(path))
             inside = self._is_inside(target)
             if inside and target.exists():
-                self._spot(target, in_git=in_git)
+                self._spot(target, in_git=in_git, via=path)
             mark = (*mark, _mark(target)[0] if inside and target.exists() else None)
-        self._add(path, Spot(path, _key(str(path)), mark, is_link, others, in_git, bare))
+        self._add(path, Spot(path, _key(str(path)), mark, is_link, others, in_git, bare, via))
         if in_git and path.name == "config":
             self._named(path, path.parent)
 
     def _add(self, path: Path, spot: Spot) -> None:
-        if path not in self._seen:
-            self._seen.add(path)
+        known = self._seen.get(path)
+        if known is None:
+            self._seen[path] = len(self.found.code)
             self.found.code.append(spot)
+        elif spot.via is None:
+            self.found.code[known] = spot
 
     def _named(self, config: Path, tree: Path) -> None:
         """What the settings of a repository run or include."""
         for named in git_folder.named_paths(config, (tree, config.parent)):
             target = Path(os.path.realpath(named))
             if self._is_inside(target) and target.exists():
-                self._spot(target, in_git=True)
+                self._spot(target, in_git=True, via=config)
 
     def _is_inside(self, path: Path) -> bool:
         return self._root in path.parents

@@ -9,6 +9,7 @@ from pathlib import Path
 from app import paths
 from app.commands.face import Command, Completion, Face, words
 from app.commands.shared import clean, settings, show
+from app.terminal import sanitize
 
 MODES = ("ask", "read", "all", "none", "plan")
 _MEANING = {
@@ -31,6 +32,8 @@ async def _tools(face: Face, rest: str) -> None:
                 await _show_tools(face, session_id)
         case "revoke":
             await _revoke(face, session_id, name.strip())
+        case "aside":
+            await _aside(face, name.strip())
         case "all":
             await face.manager.configure(session_id, reset=["tools"])
             face.say("All tools are offered.")
@@ -67,6 +70,33 @@ async def _show_tools(face: Face, session_id: str) -> None:
         face.say(f"{clean(card.model_id)} cannot call tools. Begun with --tool-format generic, it can.")
 
 
+async def _aside(face: Face, rest: str) -> None:
+    """Show what runs left that would become code; allow or drop one."""
+    verb, _, which = rest.partition(" ")
+    shelf, which = face.manager.shelf, which.strip()
+    match verb:
+        case "":
+            kept = await shelf.all()
+            if not kept:
+                face.say("Nothing was moved aside.")
+                return
+            rows = [
+                (str(number), f"{clean(one['path'])}, {one['reason']}", clean(one["workspace"]))
+                for number, one in enumerate(kept, 1)
+            ]
+            await show(face, "Moved aside: it would become code", rows)
+            face.say("/tools aside show N, allow N or drop N")
+        case "show":
+            await face.show("Moved aside", sanitize(await shelf.text(which)))
+        case "allow":
+            face.say(f"{clean(str(await shelf.allow(which)))} is back.")
+        case "drop":
+            await shelf.drop(which)
+            face.say("It is gone.")
+        case _:
+            face.say("/tools aside, or /tools aside show N, allow N or drop N", error=True)
+
+
 async def _revoke(face: Face, session_id: str, which: str) -> None:
     rules = await face.manager.rules(session_id)
     if not which.isdecimal() or not 1 <= int(which[:6]) <= len(rules):
@@ -80,7 +110,12 @@ async def _complete_tools(face: Face, rest: str) -> Sequence[Completion]:
     if face.session_id is None:
         return []
     names = [(str(one["name"]), str(one["description"])) for one in await face.manager.tools(face.session_id)]
-    verbs = [("all", "offer all"), ("none", "offer none"), ("revoke", "take a saved rule back")]
+    verbs = [
+        ("all", "offer all"),
+        ("none", "offer none"),
+        ("revoke", "take a saved rule back"),
+        ("aside", "files that were moved aside"),
+    ]
     return [
         Completion(name, clean(detail)[:60]) for name, detail in [*verbs, *names] if name.startswith(rest)
     ]
@@ -141,7 +176,7 @@ async def _paste(face: Face, rest: str) -> None:
 COMMANDS = (
     Command(
         "tools",
-        "/tools [NAMES|all|none|revoke N]",
+        "/tools [NAMES|all|none|revoke N|aside]",
         "what the model may call, and the saved rules",
         _tools,
         complete=_complete_tools,

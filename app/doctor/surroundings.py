@@ -245,29 +245,32 @@ def pictures() -> Check:
 
 
 def sandbox() -> Check:
-    """Whether commands of tools are confined."""
+    """Whether commands of tools are confined: what runs in the sandbox tries to get out, once."""
     from tools.sandbox import find_sandbox
 
     found = find_sandbox()
-    facts = {"bwrap": found.bwrap}
-    if found.bwrap:
-        return Check("sandbox", "ok", f"bubblewrap works ({found.bwrap})", facts=facts)
+    facts = {"bwrap": found.bwrap, "proven": found.proven, "trouble": found.trouble}
+    if found.proven:
+        text = f"bubblewrap works ({found.bwrap}), and nothing got out of it"
+        return Check("sandbox", "ok", text, facts=facts)
     if sys.platform == "darwin":
-        return Check(
-            "sandbox", "note", "none on macOS: every command that a tool runs asks first", facts=facts
+        text = "none on macOS: commands run with your rights, and every one asks first"
+        return Check("sandbox", "note", text, facts=facts)
+    remedy = "Until then commands of tools run unconfined, and every one asks."
+    if found.bwrap is not None:
+        remedy = (
+            "Commands still run in it, but count as unconfined, and every one asks. A newer kernel or "
+            "bubblewrap, or fewer rights for a container, may close that."
         )
-    installed = shutil.which("bwrap")
-    text = (
-        "bubblewrap is installed, and is not allowed to work here"
-        if installed
-        else "bubblewrap is not installed"
-    )
-    remedy = (
-        ""
-        if installed
-        else "Install the package bubblewrap; until then commands of tools run unconfined, and ask."
-    )
-    return Check("sandbox", "warning", text, remedy, facts)
+    elif shutil.which("bwrap") is None:
+        remedy = f"Install the package bubblewrap. {remedy}"
+    else:
+        remedy = (
+            f"Let it make user namespaces: `sysctl kernel.unprivileged_userns_clone user.max_user_namespaces "
+            f"kernel.apparmor_restrict_unprivileged_userns` tells what forbids it; a container may need "
+            f"--security-opt seccomp=unconfined. {remedy}"
+        )
+    return Check("sandbox", "warning", f"none: {found.trouble}", remedy, facts)
 
 
 def extras() -> Check:

@@ -38,6 +38,7 @@ from backend.chat_engine import ChatEngine, LoadSpec
 if TYPE_CHECKING:
     from app.sessions.chat import SessionsChat
     from app.sessions.hooks import StreamHooks
+    from app.sessions.tools_room import Shelf, ToolsRoom
 
 
 _PERMISSIONS = frozenset(("approve", "tools"))
@@ -73,7 +74,7 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
             store = Store.default()
         opened = store if isinstance(store, Store) else Store(Path(store))
         self.agents = Agents()
-        found, default = _meet(tools, private=opened.private)
+        found, default, self._room = _meet(tools, private=opened.private)
         super().__init__(
             opened,
             EngineDesk(engine, LoadSpec(model)),
@@ -341,6 +342,15 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
         await self.ledger.revoke(rule_id)
         self._services.changes.tell()
 
+    @property
+    def shelf(self) -> Shelf:
+        """What runs of commands left that would become code, kept for a person to allow or drop."""
+        from app.sessions.tools_room import Shelf, ToolsRoom
+
+        if self._room is None:
+            self._room = ToolsRoom(self.store.private)
+        return Shelf(self._room.aside)
+
     # ---- the helper ------------------------------------------------------------------------
 
     async def sessions_chat(
@@ -359,13 +369,13 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
         return SessionsChat.bind(self, session, tool_callables=tool_callables, hooks=hooks)
 
 
-def _meet(tools: Any, *, private: bool) -> tuple[list[SessionTool], Policy]:
-    """The tools as a session sees them, and the policy that goes with them."""
+def _meet(tools: Any, *, private: bool) -> tuple[list[SessionTool], Policy, ToolsRoom | None]:
+    """The tools as a session sees them, the policy that goes with them, and the room they come from."""
     if tools is None or tools == ():
-        return [], ModePolicy()
+        return [], ModePolicy(), None
     from app.sessions.tools_room import RoomPolicy, ToolsRoom
 
     room = ToolsRoom(private)
     several = isinstance(tools, Iterable) and not isinstance(tools, str)
     given: list[Any] = list(cast("Iterable[Any]", tools)) if several else [cast(Any, tools)]
-    return room.tools(given), RoomPolicy(room)
+    return room.tools(given), RoomPolicy(room), room

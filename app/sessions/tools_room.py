@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from app import mcp_settings, paths
 from app.kinds import SettingError
@@ -28,6 +28,7 @@ from app.sessions.toolbox import (
     SessionTool,
     ToolRun,
 )
+from tools.aside import Aside, AsideError, Kept
 from tools.context import Answer, Cancellation, Form, Limits, ToolContext
 from tools.definition import Tool, ToolError, tool
 from tools.delegate import Delegation, SpawnRequest
@@ -41,8 +42,10 @@ from tools.schema import ArgumentsError
 from tools.workspace import PathError, Workspace
 
 LEAST_OUTPUT_BYTES = 1024
+ASIDE_FOLDER = "aside"
 logger = logging.getLogger("fireside")
 
+_T = TypeVar("_T")
 _RULE_FIELDS = frozenset(item.name for item in fields(Rule))
 
 
@@ -54,6 +57,7 @@ class ToolsRoom:
     _spaces: dict[Path, Workspace] = field(default_factory=dict[Path, Workspace])
     _delegations: dict[str, Delegation] = field(default_factory=dict[str, Delegation])
     _sandbox: Sandbox | None = None
+    _aside: Aside | None = None
     _looking: threading.Lock = field(default_factory=threading.Lock)
 
     def tools(self, given: Iterable[Any]) -> list[SessionTool]:
@@ -110,6 +114,13 @@ class ToolsRoom:
                 self._sandbox = find_sandbox()
             return self._sandbox
 
+    @property
+    def aside(self) -> Aside:
+        """Where files that a run left and that would become code are kept; a private room's end with it."""
+        if self._aside is None:
+            self._aside = Aside(None if self.private else paths.data_dir() / ASIDE_FOLDER)
+        return self._aside
+
     def delegation(self, context: ToolRun) -> Delegation | None:
         """The right to hand tasks on: one object for all calls of a session."""
         spawn = context.spawn
@@ -137,6 +148,35 @@ class ToolsRoom:
     def folder(self, name: str) -> Path | None:
         """A folder of our own data for what tools keep; None where nothing may be kept."""
         return None if self.private else paths.make_private_dir(paths.data_dir() / name)
+
+
+class Shelf:
+    """What runs of commands left that would become code, moved out of their workspaces."""
+
+    def __init__(self, aside: Aside) -> None:
+        self._aside = aside
+
+    async def all(self) -> list[Json]:
+        """All of it, the oldest first: `id`, `workspace`, `path` in it, `reason`, `at` in Unix seconds."""
+        return [asdict(kept) for kept in await asyncio.to_thread(self._aside.all)]
+
+    async def text(self, which: str) -> str:
+        """What one holds, by its id or number. InvalidInputError where there is none."""
+        return await self._do(which, self._aside.text)
+
+    async def allow(self, which: str) -> Path:
+        """Put one back where it was made; its path. InvalidInputError where that is not possible."""
+        return await self._do(which, self._aside.allow)
+
+    async def drop(self, which: str) -> None:
+        """Delete one. InvalidInputError where that is not possible."""
+        await self._do(which, self._aside.drop)
+
+    async def _do(self, which: str, act: Callable[[Kept], _T]) -> _T:
+        try:
+            return await asyncio.to_thread(lambda: act(self._aside.find(which)))
+        except AsideError as err:
+            raise InvalidInputError(str(err)) from err
 
 
 @dataclass(frozen=True)
@@ -194,6 +234,7 @@ class RoomTool:
                 sandbox=await asyncio.to_thread(room.sandbox) if self.tool.subprocess else None,
                 output_folder=room.folder("outputs"),
                 notes_folder=room.folder("notes"),
+                aside=room.aside,
                 delegation=room.delegation(context),
                 on_progress=context.progress,
                 asker=ask,
