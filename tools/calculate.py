@@ -18,7 +18,8 @@ _MOST_DIGITS = 1000
 _MOST_BITS = 3322
 _SHOWN_DIGITS = 15
 _PRECISION = 40
-_LARGEST_EXPONENT = 100_000
+_LARGEST_EXPONENT = _MOST_DIGITS
+"""Of a number with a fraction, too: made whole, one of 1e99999 would take half a second."""
 _LARGEST_FACTORIAL = 400
 _SIGNS = str.maketrans({"\u00d7": "*", "\u00f7": "/", "\u2212": "-", "\u00b7": "*", "^": "§"})
 
@@ -56,7 +57,7 @@ def _value(node: ast.expr, text: str, depth: int) -> Number:
             return _bounded(number)
         case ast.Constant(value=float()):
             # Its value as a float is rounded, and infinite from 1e309 on.
-            return Decimal(ast.get_source_segment(text, node) or "")
+            return +Decimal(ast.get_source_segment(text, node) or "")
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_value(operand, text, depth + 1)
         case ast.UnaryOp(op=ast.UAdd(), operand=operand):
@@ -170,7 +171,11 @@ def _gcd(*numbers: Number) -> Number:
 
 
 def _lcm(*numbers: Number) -> Number:
-    return math.lcm(*_integers(numbers))
+    found = 1
+    for number in _integers(numbers):
+        found = math.lcm(found, number)
+        _bounded(found)
+    return found
 
 
 def _factorial(number: Number) -> Number:

@@ -19,6 +19,8 @@ _NUMPY_ITEM = re.compile(r"^\*{0,2}(\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?$")
 _REST_ITEM = re.compile(
     r"^[:@](param|parameter|arg|argument|key|keyword)\s+(?:[^:]*\s)?\*{0,2}(\w+)\s*:\s*(.*)$"
 )
+_MOST_CHARACTERS, _MOST_LINE = 50_000, 2_000
+"""Read of a docstring, and of one line: a pattern may take longer than linear for a line."""
 _REST_FIELD = re.compile(r"^[:@]\w+(?:\s[^:]*)?:")
 
 
@@ -32,7 +34,7 @@ class Docstring:
 
 def read_docstring(text: str | None) -> Docstring:
     """Read a docstring of any of the three styles, or of none."""
-    lines = inspect.cleandoc(text or "").splitlines()
+    lines = [line[:_MOST_LINE] for line in inspect.cleandoc((text or "")[:_MOST_CHARACTERS]).splitlines()]
     description: list[str] = []
     parameters: dict[str, list[str]] = {}
     index = 0
@@ -57,22 +59,29 @@ def read_docstring(text: str | None) -> Docstring:
 
 def _heading(lines: list[str], index: int) -> tuple[str, int, int] | None:
     """A section that begins at this line: its name in lower case, its first line, and its end."""
+    begun = _begin(lines, index)
+    if begun is None:
+        return None
+    name, start, indented = begun
+    end = start
+    while end < len(lines) and _begin(lines, end) is None and not _REST_FIELD.match(lines[end]):
+        if indented and lines[end] and not lines[end][0].isspace():
+            break
+        end += 1
+    return name, start, end
+
+
+def _begin(lines: list[str], index: int) -> tuple[str, int, bool] | None:
+    """A section's name and first line, and whether it is indented, where a heading stands at this line."""
     found = _HEADING.match(lines[index])
     if found is None:
         return None
     following = lines[index + 1] if index + 1 < len(lines) else ""
     if re.fullmatch(r"-{3,}\s*", following):
-        start, indented = index + 2, False
-    elif lines[index].rstrip().endswith(":") and (following[:1].isspace() or not following):
-        start, indented = index + 1, True
-    else:
-        return None
-    end = start
-    while end < len(lines) and not _heading(lines, end) and not _REST_FIELD.match(lines[end]):
-        if indented and lines[end] and not lines[end][0].isspace():
-            break
-        end += 1
-    return found[1].lower(), start, end
+        return found[1].lower(), index + 2, False
+    if lines[index].rstrip().endswith(":") and (following[:1].isspace() or not following):
+        return found[1].lower(), index + 1, True
+    return None
 
 
 def _field_end(lines: list[str], index: int) -> int:

@@ -5,7 +5,6 @@ Paths lead where `ToolContext.path` lets them; links slipped in afterwards are n
 
 from __future__ import annotations
 
-import difflib
 import errno
 import os
 import stat
@@ -16,6 +15,7 @@ from typing import Any
 
 from tools.context import ToolContext
 from tools.definition import Attempt, ToolError, Touch, tool
+from tools.nearest import nearest
 from tools.search_files import entries, is_skipped, left_out_note
 from tools.workspace import (
     COMPARED_BYTES,
@@ -136,6 +136,8 @@ def _edited(arguments: Mapping[str, Any], old: bytes | None) -> bytes:
             f"old_text is {count} times in {arguments['path']}: "
             f"give more of the lines around it, or set everywhere."
         )
+    if len(text) + count * (len(after) - len(before)) > COMPARED_BYTES:
+        raise ToolError(f"{arguments['path']} would become larger than {COMPARED_BYTES:,} characters.")
     return _encoded(text.replace(before, after))
 
 
@@ -254,7 +256,7 @@ def _encoded(text: str) -> bytes:
 
 def _near(text: str, wanted: str) -> str:
     first = next((line for line in wanted.splitlines() if line.strip()), "")
-    found = difflib.get_close_matches(first, text.splitlines()[:5000], 1, 0.5)
+    found = nearest(first, text.splitlines())
     return f" The nearest line is: {found[0][:200]}" if found else ""
 
 
@@ -280,5 +282,5 @@ def _similar(real: Path) -> str:
         names = [entry.name for entry in entries(folder)]
     finally:
         os.close(folder)
-    found = difflib.get_close_matches(real.name, names, 3)
+    found = nearest(real.name, names, most=3)
     return f" There is: {', '.join(found)}." if found else ""

@@ -135,7 +135,8 @@ class _Reader:
                 self._open(token)
 
     def text(self) -> str:
-        body = re.sub(r"[ \t]*\n[ \t]*", "\n", "".join(self._parts))
+        # A pattern of blanks around a line's end would try each blank of a long row anew.
+        body = "\n".join(line.strip(" \t") for line in "".join(self._parts).split("\n"))
         body = re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]{2,}", " ", body)).strip()
         title = " ".join("".join(self._title).split())
         return f"{title}\n\n{body}".strip()

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.limits import processor_time
 from tools.calculate import calculate
 from tools.definition import ToolError
 
@@ -89,10 +88,52 @@ def test_arithmetic(expression: str, value: str) -> None:
     ],
 )
 def test_anything_else_is_refused_at_once(expression: str) -> None:
-    start = time.monotonic()
-    with pytest.raises(ToolError):
+    with processor_time(1), pytest.raises(ToolError):
         calculate(expression)
-    assert time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "abs(-1e99999)%1",
+        "1e99999%3.3",
+        "floor(1e99999)",
+        "ceil(9e999)",
+        "round(1e999)",
+        "round(9e999, 30)",
+        "gcd(1e99999,7e99998)",
+        "lcm(9e999,7e998)",
+        "factorial(1e99999)",
+        "comb(1e99999,1e99999)",
+        "comb(4000,400)",
+        "perm(4000,300)",
+        "(1e999//3)%7",
+        "9e999**9e-999",
+        "(1+1e-39)**9e38",
+        "2**3300%3",
+        "log(2,1e-99999)",
+        "exp(1e-99999)",
+        "1e-999999999",
+        "atan(1e999)",
+        "sqrt(9e999)",
+        "1e999%1e-999",
+        "ln(9e999)",
+        "sum(9e999,1)",
+    ],
+)
+def test_an_expression_made_of_costly_parts_has_its_answer_at_once(part: str) -> None:
+    expression = "+".join([part] * (1000 // (len(part) + 1)))
+    with processor_time(1):
+        try:
+            assert len(calculate(expression)) < 1100
+        except ToolError as err:
+            assert len(str(err)) < 500
+
+
+def test_the_least_common_multiple_of_many_numbers_is_bounded() -> None:
+    powers = ",".join(f"{base}**{3300 // base.bit_length()}" for base in range(3, 120, 2))
+    with processor_time(1), pytest.raises(ToolError, match="more than 1,000 digits"):
+        calculate(f"lcm({powers})")
 
 
 @given(st.text("0123456789.+-*/%^() ,efactorilsqpn", max_size=40))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import processor_time
 from tests.tools.conftest import Use
 from tools.context import Limits, ToolContext
 from tools.files import edit_file, list_files, read_file, write_file
@@ -97,6 +98,21 @@ async def test_editing_replaces_the_only_place(use: Use, space: Workspace) -> No
 async def test_an_edit_that_fits_nowhere_shows_the_nearest_line(use: Use) -> None:
     result = await use(edit_file, path="src/a.py", old_text="x = 1 # one", new_text="x = 2")
     assert "The nearest line is: x = 1" in result.text
+
+
+@pytest.mark.parametrize("line", ["ab" * 1000, "a" * 250, "a" * 199, "xa" * 99, "x=1"])
+async def test_the_nearest_line_is_found_soon_among_many_alike(use: Use, space: Workspace, line: str) -> None:
+    (space.root / "alike.txt").write_text("\n".join(f"{line}{number % 7}" for number in range(5_000)))
+    with processor_time(3):
+        result = await use(edit_file, path="alike.txt", old_text=f"{line}!", new_text="x")
+    assert "The nearest line is: " + line[:100] in result.text
+
+
+async def test_no_edit_makes_more_than_an_edit_may_read(use: Use, space: Workspace) -> None:
+    (space.root / "big.txt").write_text("a" * 100_000)
+    result = await use(edit_file, path="big.txt", old_text="a", new_text="b" * 100_000, everywhere=True)
+    assert "would become larger" in result.text
+    assert (space.root / "big.txt").read_text() == "a" * 100_000
 
 
 async def test_windows_line_ends_are_kept(use: Use, space: Workspace) -> None:

@@ -14,6 +14,8 @@ from typing import Annotated, Any, Literal, NotRequired, Optional, TypedDict
 import pytest
 from pydantic import BaseModel, Field
 
+from tests.limits import processor_time
+from tools.docstring import read_docstring
 from tools.schema import ArgumentsError, ToolSchema, ToolSchemaError, tool_definition, validate_arguments
 
 
@@ -356,6 +358,16 @@ def test_a_docstring_that_only_looks_like_sections() -> None:
         """
 
     assert tool_definition(act)["function"]["description"].count("\n") == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Args:\n" * 3000, "Parameters\n----\n" * 2000, "Args:\n    a" + " " * 60_000 + "x\n",
+     "Args:\n    a (" + "(" * 60_000 + "\n", ":param " + "a " * 30_000, ":param x: y\n" * 20_000],
+)  # fmt: skip
+def test_a_docstring_of_any_length_and_shape_is_read_soon(text: str) -> None:
+    with processor_time(2):
+        read_docstring("What it does.\n\n" + text)
 
 
 def test_no_docstring_is_an_empty_description() -> None:

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.limits import processor_time
 from tests.tools.conftest import Use
 from tools.addresses import is_public
 from tools.context import ToolContext
@@ -322,6 +323,12 @@ def test_a_hostile_page_ends() -> None:
         "&#1",
     ):
         html_to_text(piece * 60_000)
+
+
+def test_long_rows_of_blanks_are_read_soon() -> None:
+    with processor_time(3):
+        text = html_to_text("<pre>x" + " " * 500_000 + "y\n" + "\t " * 200_000 + "z</pre>")
+    assert text == "x y\nz"
 
 
 def test_lists_tables_and_preformatted_text() -> None:
