@@ -13,6 +13,8 @@ import sys
 from collections.abc import Mapping
 from typing import IO, Literal
 
+from app.characters import clean_text
+
 ColorSystem = Literal["standard", "256", "truecolor"]
 
 _CONTROLS = re.compile(
@@ -20,7 +22,6 @@ _CONTROLS = re.compile(
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # marks and overrides of writing direction
 )
 _SEPARATORS = re.compile("[\u2028\u2029]")  # line ends to Python, of no agreed width to terminals
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 _COLORS: Mapping[str, ColorSystem | None] = {
     "never": None,
@@ -41,8 +42,8 @@ def sanitize(text: str) -> str:
 
 
 def replace_surrogates(text: str) -> str:
-    """`text` as it can be encoded: each lone surrogate becomes U+FFFD, nothing else changes."""
-    return _SURROGATES.sub("\ufffd", text)
+    """`text` as it can be encoded: halves of a pair are joined, a lone one becomes U+FFFD."""
+    return clean_text(text)
 
 
 def is_terminal(stream: IO[str] | None) -> bool:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Protocol, cast, runtime_checkable
 
+from app.characters import clean
 from app.sessions.items import FunctionCall
 from app.sessions.records import Json
 from app.sessions.toolbox import SessionTool
@@ -79,7 +80,10 @@ def read(call: FunctionCall) -> Json:
         raise _unread(call, "its arguments cannot be read") from err
     if not isinstance(value, dict):
         raise _unread(call, "its arguments have no names")
-    return cast(Json, value)
+    if too_deep(value):
+        raise _unread(call, "its arguments are nested too deeply")
+    # A half of a pair that is written as an escape became one by reading it.
+    return clean(cast(Json, value))
 
 
 def _unread(call: FunctionCall, why: str) -> UnfitError:

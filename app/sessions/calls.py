@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from app.characters import Joiner
 from app.sessions.approvals import Approval, approve, refusal
 from app.sessions.arguments import UnfitError, fitting, read
 from app.sessions.children import depth_of
@@ -190,7 +191,7 @@ class Calls:
             text = f"The tool failed: {type(err).__name__}: {err}"
             returned = Returned(text[:MAX_ERROR_CHARS], is_error=True)
         finally:
-            live_output.flush()
+            live_output.end()
         return _Result(returned.text, returned.is_error)
 
     async def _finish(self, call: FunctionCall, result: _Result) -> None:
@@ -219,16 +220,22 @@ class _LiveOutput:
         self._turn = turn
         self._call_id = call_id
         self._text = ""
+        self._joiner = Joiner()
         self._due: asyncio.TimerHandle | None = None
         self._told = 0.0
 
     def add(self, text: str) -> None:
         """Take a piece. Of what comes between two tellings the end is kept."""
-        self._text = (self._text + text)[-MAX_DELTA_CHARS:]
+        self._text = (self._text + self._joiner.feed(text))[-MAX_DELTA_CHARS:]
         if self._due is None:
             loop = asyncio.get_running_loop()
             wait = max(0.0, self._told + TELL_EVERY_S - loop.time())
             self._due = loop.call_later(wait, self.flush)
+
+    def end(self) -> None:
+        """Tell the rest."""
+        self._text += self._joiner.end()
+        self.flush()
 
     def flush(self) -> None:
         """Tell what there is."""

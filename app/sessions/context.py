@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from app.characters import clean
 from app.sessions import media
 from app.sessions.errors import FiresideError, wrapped
 from app.sessions.events import (
@@ -140,13 +141,14 @@ class Context:
             shown.append(turn.continued)
 
         def build() -> list[Turn]:
-            return turns_of(
+            turns = turns_of(
                 shown,
                 system=system_text(turn.settings.system, planning=turn.settings.approve == "plan"),
                 files=self._files,
                 tool_chars=self._tool_chars,
                 mark_interrupted=turn.continued is None,
             )
+            return clean(turns)
 
         return await asyncio.to_thread(build) if len(shown) > 200 else build()
 
@@ -329,7 +331,7 @@ def offered_tools(settings: Settings, toolbox: Toolbox, card: ChatCard) -> list[
     for name, entry in settings.agent.client_tools.items():
         parameters: Any = entry.get("parameters") or {"type": "object", "properties": {}}
         tools.append(definition(name, str(entry.get("description", "")), parameters))
-    return tools
+    return clean(tools)
 
 
 def _turn_starts(items: Sequence[Item]) -> list[int]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from app.characters import clean
 from app.sessions.events import ElicitationRequestEvent, ElicitationResolvedEvent, SessionEvent
 from app.sessions.records import Json, new_id
 
@@ -78,7 +79,12 @@ class Elicitations:
 def read_answer(result: Mapping[str, Any]) -> Answer:
     """The answer in a body from outside; anything but an exact "accept" refuses."""
     content = result.get("content")
-    kept: Json = dict(content) if isinstance(content, Mapping) else {}  # pyright: ignore[reportUnknownArgumentType]
+    kept: Json = {}
+    if isinstance(content, Mapping):
+        try:
+            kept = clean(dict(content))  # pyright: ignore[reportUnknownArgumentType]
+        except RecursionError:  # Nobody can have meant that.
+            return Answer("decline")
     match result.get("action"):
         case "accept":
             return Answer("accept", kept)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from app.characters import clean
 from app.sessions.agents import DEFAULT_AGENT, Agent
 from app.sessions.context import offered_tools, system_text
 from app.sessions.errors import InvalidInputError, wrapped
@@ -114,7 +115,7 @@ class EngineOperations(Workplace):
         settings = live.settings
         files = await self.files.parts(live.id, blocks_of(items), senses(card))
         system = system_text(settings.system, planning=settings.approve == "plan")
-        return turns_of(items, system=system, files=files)
+        return clean(turns_of(items, system=system, files=files))
 
     # ---- the process -----------------------------------------------------------------------
 

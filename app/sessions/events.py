@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from app.characters import clean_fields
 from app.sessions.errors import InvalidInputError
 from app.sessions.items import Item, item_from_wire
 from app.sessions.records import Json, from_json, now, to_json
@@ -24,6 +25,9 @@ class SessionEvent:
     nested: ClassVar[bool] = False
     """Whether the fields travel under `data`."""
     sequence_number: int | None = None
+
+    def __post_init__(self) -> None:
+        clean_fields(self)
 
     def to_wire(self) -> Json:
         """The event as one JSON object."""
@@ -49,6 +53,9 @@ class Response:
     previous_response_id: str | None = None
     background: bool = False
     store: bool = True
+
+    def __post_init__(self) -> None:
+        clean_fields(self)
 
     def to_wire(self) -> Json:
         return to_json(self)

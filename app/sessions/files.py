@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from app.attach import decoded
+from app.characters import clean_text
 from app.picture_size import HEAD_BYTES, picture_size
 from app.sessions import media
 from app.sessions.database import Database
@@ -73,7 +74,7 @@ class SessionFiles:
 
     async def add(self, session_id: str, name: str, content: bytes) -> SessionFile:
         """Keep `content` under a file's `name`."""
-        name = os.path.basename(name.replace("\\", "/")).strip() or "file"
+        name = os.path.basename(clean_text(name).replace("\\", "/")).strip() or "file"
         content_type = mimetypes.guess_type(name)[0] or _guess(content)
         kind = _kind(content_type)
         if kind is None:

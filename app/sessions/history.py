@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from app.characters import clean
+from app.sessions.arguments import too_deep
 from app.sessions.items import (
     Compaction,
     ErrorItem,
@@ -242,8 +244,13 @@ def _joined(content: Any, parts: list[Json]) -> Any:
 
 def _object_text(arguments: str) -> str:
     """Arguments as a JSON object: a template may refuse what a model wrote wrongly."""
+    if not arguments:
+        return "{}"
     try:
-        value = json.loads(arguments or "{}")
+        value: Any = json.loads(arguments)
     except (ValueError, RecursionError):
         value = None
-    return arguments if isinstance(value, dict) and arguments else json.dumps({"raw": arguments})
+    if not isinstance(value, dict) or too_deep(value):
+        return json.dumps({"raw": arguments})
+    # Half a character that is written as an escape would become one again where this is read.
+    return json.dumps(clean(cast(Json, value)), ensure_ascii=False) if "\\u" in arguments else arguments

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from app.characters import clean_fields
 from app.sessions.errors import InvalidInputError
 from app.sessions.records import Json, from_json, new_id, now, to_json
 
@@ -32,6 +33,7 @@ class Item:
     def __post_init__(self) -> None:
         if not self.id:
             object.__setattr__(self, "id", new_id(self.prefix))
+        clean_fields(self)
 
     def to_wire(self) -> Json:
         """The item as a flat JSON object."""

@@ -7,6 +7,7 @@ import sqlite3
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.characters import clean_fields
 from app.sessions.database import Database
 from app.sessions.errors import not_found
 from app.sessions.records import Json, new_id, now
@@ -51,6 +52,9 @@ class AuditEntry:
     origin: str
     reason: str
     created_at: int = field(default_factory=now)
+
+    def __post_init__(self) -> None:
+        clean_fields(self)
 
 
 class Ledger:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from app.characters import clean_text
 from app.sessions.children import is_busy, summary
 from app.sessions.errors import InvalidInputError, wrapped
 from app.sessions.events import SessionEvent, SessionTitleEvent
@@ -57,11 +58,11 @@ class LibraryOperations(Workplace):
 
     async def search(self, query: str, *, limit: int = 50) -> list[Json]:
         """Messages, thoughts and tool outputs that hold all words of `query`, newest first."""
-        return await self.store.search(query, limit=limit)
+        return await self.store.search(clean_text(query), limit=limit)
 
     async def rename(self, session_id: str, title: str | None) -> None:
         """Give a session a title of at most 200 characters; None takes it away."""
-        title = " ".join(title.split())[:MAX_TITLE_CHARS] or None if title is not None else None
+        title = " ".join(clean_text(title).split())[:MAX_TITLE_CHARS] or None if title is not None else None
         await self._amend(session_id, SessionTitleEvent(title=title), title=title)
 
     async def pin(self, session_id: str, pinned: bool = True) -> None:
@@ -84,7 +85,7 @@ class LibraryOperations(Workplace):
 
     async def set_draft(self, session_id: str, text: str) -> None:
         """Keep what is being typed over a crash. It is no change of the conversation."""
-        live = await self.live(session_id)
+        live, text = await self.live(session_id), clean_text(text)
         await self.store.apply(session_id, Change(fields={"draft": text}), durable=False)
         live.record = replace(live.record, draft=text)
 

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from app.characters import clean_text
 from app.sessions.desk import EngineDesk
 from app.sessions.elicit import Elicitations
 from app.sessions.errors import ConflictError, FiresideError, InvalidInputError, not_found
@@ -316,7 +317,7 @@ class LiveSession:
 
     def give_client_result(self, call_id: str, output: str) -> None:
         """The result of a call that the client ran. InvalidInputError where nobody waits for it."""
-        waiting = self.client_results.get(call_id)
+        waiting = self.client_results.get(clean_text(call_id))
         if waiting is None:
             raise InvalidInputError(f"No call {call_id[:80]!r} waits for a result.")
         if not waiting.done():

@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from app.characters import Joiner
 from app.sessions.errors import FiresideError
 from app.sessions.events import (
     FunctionCallArgumentsDeltaEvent,
@@ -96,6 +98,9 @@ class _Draft:
     calls: list[ToolCall] = field(default_factory=list[ToolCall])
     tokens: list[Json] = field(default_factory=list[Json])
     outcome: ChatOutcome | None = None
+    _text_door: Joiner = field(default_factory=Joiner)
+    _thought_door: Joiner = field(default_factory=Joiner)
+    _call_doors: defaultdict[int, Joiner] = field(default_factory=lambda: defaultdict(Joiner))
     _saved: int = 0
     _head: str = ""
 
@@ -124,21 +129,20 @@ class _Draft:
     def _show(self, piece: Piece) -> None:
         publish = self.turn.publish
         match piece:
-            case TextPiece(text=text):
-                self.text.append(text)
+            case TextPiece():
                 self.tokens += map(_token, piece.tokens)
-                publish(OutputTextDeltaEvent(delta=text, message_id=self.message_id))
-            case ReasoningPiece(text=text):
-                self._open_thought()
-                self.thought.append(text)
-                publish(ReasoningTextDeltaEvent(delta=text, message_id=self.message_id))
+                self._say(self._text_door.feed(piece.text))
+            case ReasoningPiece():
+                self._think(self._thought_door.feed(piece.text))
             case HeldPiece(text=text):
                 self._open_thought()
                 publish(ReasoningTextDeltaEvent(delta=text, message_id=self.message_id, held=True))
             case ToolCallPiece():
                 publish(
                     FunctionCallArgumentsDeltaEvent(
-                        delta=piece.arguments_delta, index=piece.index, name=piece.name
+                        delta=self._call_doors[piece.index].feed(piece.arguments_delta),
+                        index=piece.index,
+                        name=piece.name,
                     )
                 )
             case ToolCall():
@@ -147,6 +151,17 @@ class _Draft:
                 publish(SessionPrefillEvent(done=piece.done, total=piece.total, reused=piece.reused))
             case ChatOutcome():
                 pass
+
+    def _say(self, text: str) -> None:
+        if text:
+            self.text.append(text)
+            self.turn.publish(OutputTextDeltaEvent(delta=text, message_id=self.message_id))
+
+    def _think(self, text: str) -> None:
+        self._open_thought()
+        if text:
+            self.thought.append(text)
+            self.turn.publish(ReasoningTextDeltaEvent(delta=text, message_id=self.message_id))
 
     def _open_thought(self) -> None:
         if not self.thought:
@@ -178,6 +193,10 @@ class _Draft:
         """Write the reply's items, then publish them."""
         turn = self.turn
         interrupted = turn.interrupted or broken
+        if not turn.interrupted and (rest := self._thought_door.end()):
+            self._think(rest)
+        if not turn.interrupted:
+            self._say(self._text_door.end())
         items = self._items(interrupted)
         durable = not any(isinstance(item, FunctionCall) for item in items)
         outcome = self.outcome

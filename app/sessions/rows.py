@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, cast
 
+from app.characters import clean, clean_fields
 from app.sessions.errors import not_found
 from app.sessions.items import ITEM_TYPES, FunctionCall, Item, Message
 from app.sessions.records import Json, now
@@ -41,6 +42,10 @@ class SessionRecord:
     made: int = 0
     """The `changed` it was made with: tells which of two was made last within one second."""
 
+    def __post_init__(self) -> None:
+        # A workspace among the settings stays as it is: its name may be no text, and still leads there.
+        clean_fields(self, "title", "labels", "draft", "last_error")
+
 
 @dataclass(frozen=True)
 class Node:
@@ -61,6 +66,9 @@ class Writing:
     agent: str
     reasoning: str
     text: str
+
+    def __post_init__(self) -> None:
+        clean_fields(self)
 
 
 @dataclass(frozen=True)
@@ -96,7 +104,7 @@ def columns_of(fields: Mapping[str, Any]) -> Json:
 def _column(name: str, value: Any) -> Any:
     if name in _JSON_COLUMNS and value is not None:
         return text_json(value)
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+    return clean(value)
 
 
 class BrokenRowError(sqlite3.DatabaseError):
@@ -213,7 +221,7 @@ def item_of(data: str) -> Item:
 
 def text_json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    # Half a surrogate pair has no UTF-8; escaped, it survives.
+    # A path with bytes that are no text has halves of pairs; escaped, it still leads where it led.
     return text if _encodes(text) else json.dumps(value, separators=(",", ":"))
 
 

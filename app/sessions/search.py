@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from app.characters import clean_text
+
 _WORD = re.compile(r"[^\W_]+")
 # Written without spaces: each character is a word of its own, and a run of them a phrase.
 _UNSPACED = re.compile(r"([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff])")
@@ -22,7 +24,7 @@ _AROUND = 8
 
 def indexed(text: str) -> str:
     """`text` as the index takes it: the parts of a name such as IndexError are words beside it."""
-    text = _spaced(text[:MAX_INDEXED_CHARS].encode("utf-8", "replace").decode().replace("\0", " "))
+    text = _spaced(clean_text(text[:MAX_INDEXED_CHARS]).replace("\0", " "))
     if _HUMP.search(text) is None:
         return text
     humped = {word for word in _WORD.findall(text) if len(word) <= MAX_HUMPED_CHARS and _HUMP.search(word)}
