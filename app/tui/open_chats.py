@@ -172,6 +172,9 @@ class OpenChats(Stage):
             name=self.answerer,
             prepare=self._prepare,
         )
+        if session_id is None:
+            # Until its session is made, it says what that is going to begin with.
+            chat.facts.approve = self.start.approve
         keys = (word("variant_before", self.bound), word("variant_after", self.bound))
         chat.variant_keys = " ".join(filter(None, keys))
         return chat

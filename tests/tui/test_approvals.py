@@ -295,6 +295,24 @@ async def test_shift_tab_changes_what_asks() -> None:
             await run.until(lambda mode=mode: f"tools {mode}" in run.screen()[-1])
 
 
+async def test_a_chat_without_a_message_says_what_it_runs_unasked() -> None:
+    async with running([["ok"]], tools=[Recorder()], approve="all", start={"approve": "all"}) as run:
+        await run.until(lambda: "tools all" in run.screen()[-1])
+        await run.pilot.press("shift+tab")
+        await run.until(lambda: "tools plan" in run.screen()[-1])
+
+
+async def test_a_mode_that_refuses_answers_the_open_question() -> None:
+    tool = Recorder()
+    async with running([[call(text="x")], ["I see."]], tools=[tool]) as run:
+        await run.send("hi")
+        await run.until(lambda: run.app.approval.question is not None)
+        await run.app.chat.manager.configure(await run.app.chat.ensure(), approve="plan")
+        await run.until(lambda: run.app.approval.question is None)
+        await run.until(lambda: "I see." in "\n".join(run.screen()))
+        assert tool.calls == [] and "not run" in "\n".join(run.screen())
+
+
 async def test_a_wider_rule_is_shown_before_it_is_saved(tmp_path: Path) -> None:
     scripts = [[call(name="run_shell", command="git status")], ["one"]]
     async with running(scripts, tools="run_shell", workspace=tmp_path) as run:
