@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from tools import own
 from tools.definition import Effect, Tool, ToolError
@@ -40,6 +40,8 @@ class Facts:
     origin: str
     named: tuple[Place, ...]
     """What words of a command, of code or of other arguments lead to, where that is off limits."""
+    strays: tuple[str, ...]
+    """Texts among the arguments that could lead out of the workspace, of a tool that names no paths."""
     unseen: bool
     """There are more such words than can be looked at."""
 
@@ -109,6 +111,7 @@ def look(arguments: Mapping[str, Any], tool: Tool, space: Workspace | None) -> F
         command,
         _origin(url) if url else "",
         named,
+        () if touch.paths else tuple(itertools.islice(_strays(arguments, space), 5)),
         len(words) > _MOST_WORDS,
     )
 
@@ -191,6 +194,16 @@ def _strings(value: Any) -> Iterator[str]:
 
 def _may_be_path(word: str) -> bool:
     return len(word) <= _LONGEST_PATH and ("/" in word or "." in word or word[:1] == "~")
+
+
+def _strays(arguments: Mapping[str, Any], space: Workspace | None) -> Iterator[str]:
+    for text in _strings(arguments):
+        for written in {text.removeprefix("file://"), unquote(text).removeprefix("file://")}:
+            try:
+                if written.strip() and (space is None or not space.locate(written).inside):
+                    yield text
+            except ToolError:
+                yield text
 
 
 def _off_limits(words: Iterable[str], space: Workspace) -> Iterator[Place]:

@@ -122,6 +122,9 @@ def _unbounded(facts: Facts) -> str:
     """Why nobody can tell which files a call touches, "" where its paths say so."""
     if facts.bounded or own.keeps_notes(facts.tool):
         return ""
+    if own.is_said_to_read(facts.tool):
+        shown = ", ".join(visible(text[:80]) for text in facts.strays)
+        return shown and f"{facts.tool.name} might read outside of the workspace: {shown}."
     return f"{facts.tool.name} would {verbs(facts.effects)}, and does not say which."
 
 

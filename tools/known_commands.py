@@ -95,7 +95,6 @@ _GIT = {
     "ls-files": _of("paths", "cdmst"),
     "log": _of("none", "", "n", "--oneline --graph --decorate --all --no-merges --reverse"),
     "branch": _of("none", "avr", words="--list --show-current --all"),
-    "remote": _of("none", "v"),
     "rev-parse": _of("words", words="--show-toplevel --abbrev-ref --short --is-inside-work-tree --verify"),
 }
 

@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 from tools.context import ToolContext
 from tools.definition import Attempt, Effect, ToolError, tool
-from tools.workspace import read_real, write_real
+from tools.search_files import entries
+from tools.workspace import open_real_folder, read_real, remove_real, write_real
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _-]{0,63}")
 _MOST_BYTES = 65_536
@@ -54,7 +55,7 @@ def notes(
     """
     if context.notes_folder is None:
         raise ToolError("This chat keeps no notes.")
-    folder = Path(os.path.realpath(context.notes_folder))
+    folder = Path(os.path.realpath(context.notes_folder.parent)) / context.notes_folder.name
     if action == "list":
         return "\n".join(_names(folder)) or "There are no notes."
     _check_name(name)
@@ -66,7 +67,7 @@ def notes(
         case "read":
             return (old or b"").decode("utf-8", "replace")
         case "delete":
-            path.unlink()
+            remove_real(path)
             return f"Deleted the note {name}."
         case "write":
             _write(path, text.encode("utf-8", "replace"), folder)
@@ -78,9 +79,13 @@ def notes(
 
 def _names(folder: Path) -> list[str]:
     try:
-        return sorted(entry.removesuffix(".md") for entry in os.listdir(folder) if entry.endswith(".md"))
+        opened = open_real_folder(folder)
     except FileNotFoundError:
         return []
+    try:
+        return [entry.name.removesuffix(".md") for entry in entries(opened) if entry.name.endswith(".md")]
+    finally:
+        os.close(opened)
 
 
 def _read(path: Path) -> bytes | None:
@@ -92,9 +97,13 @@ def _read(path: Path) -> bytes | None:
 
 def _write(path: Path, data: bytes, folder: Path) -> None:
     _check_size(data)
-    if not path.exists() and len(_names(folder)) >= _MOST_NOTES:
+    names = _names(folder)
+    if path.stem not in names and len(names) >= _MOST_NOTES:
         raise ToolError(f"There are {_MOST_NOTES} notes already; delete one first.")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.chmod(0o700)
-    write_real(path, data)
-    path.chmod(0o600)
+    opened = open_real_folder(folder)
+    try:
+        os.fchmod(opened, 0o700)
+    finally:
+        os.close(opened)
+    write_real(path, data, private=True)

@@ -24,6 +24,11 @@ def is_confined(tool: Tool) -> bool:
     return tool.function in _CONFINED
 
 
+def is_said_to_read(tool: Tool) -> bool:
+    """A server's tool that the person's own settings name as one that only reads."""
+    return tool.source.startswith("MCP ") and tool.does <= frozenset(("read",))
+
+
 def is_shell(tool: Tool) -> bool:
     """Gives its command to a shell in the workspace, as it stands."""
     return tool.function is run_shell.function

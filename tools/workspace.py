@@ -259,29 +259,39 @@ def read_real(path: Path, limit_bytes: int) -> bytes:
         return file.read(limit_bytes)
 
 
-def write_real(path: Path, data: bytes) -> None:
+def write_real(path: Path, data: bytes, *, private: bool = False) -> None:
     """Replace the file at the real path `path` in one step, its folders made where needed.
 
-    An existing file keeps its permissions. Raises OSError; then the old file is untouched.
+    An existing file keeps its permissions, unless it is to be `private`: the owner's alone. Other names
+    of the same file, hard links, keep what it held. Raises OSError; then the old file is untouched.
     """
     folder = folder_at(path.parent, create=True)
     draft = f".{path.name[:80]}.{secrets.token_hex(4)}"
     try:
         mode = _mode(path.name, folder)
-        handle = os.open(
-            draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=folder
-        )
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        handle = os.open(draft, flags, 0o600 if private else 0o666, dir_fd=folder)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
                 file.flush()
-                if mode is not None:
+                if mode is not None and not private:
                     os.fchmod(file.fileno(), mode)
                 os.fsync(file.fileno())
             os.rename(draft, path.name, src_dir_fd=folder, dst_dir_fd=folder)
-        except OSError:
-            os.unlink(draft, dir_fd=folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(draft, dir_fd=folder)
             raise
+    finally:
+        os.close(folder)
+
+
+def remove_real(path: Path) -> None:
+    """Remove the file at the real path `path`, no folder of which may be a symlink. Raises OSError."""
+    folder = folder_at(path.parent)
+    try:
+        os.unlink(path.name, dir_fd=folder)
     finally:
         os.close(folder)
 

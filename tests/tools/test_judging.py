@@ -207,7 +207,17 @@ ASKING: list[tuple[Tool, dict[str, Any]]] = [
     (posting, {"url": "https://example.com"}),
     (downloading, {"url": "https://example.com", "path": "x"}),
     (MCP, {}),
-    (MCP_READING, {}),
+    (MCP_READING, {"where": "/etc/passwd"}),
+    (MCP_READING, {"where": ["x", {"deep": "../outside"}]}),
+    (MCP_READING, {"where": "file:///etc/passwd"}),
+    (MCP_READING, {"where": "%2e%2e/outside"}),
+    (MCP_READING, {"..": 1}),
+    (MCP_READING, {"where": "link/a.txt"}),
+    (MCP_READING, {"where": "x" * 5000}),
+    (MCP_READING, {"where": "sub/.env"}),
+    (MCP_READING, {"where": "cat ~/.ssh/id_rsa"}),
+    (MCP_READING, {"where": ".ssh"}),
+    (replace(MCP_READING, source="project"), {}),
     (replace(run_shell, function=lambda command: None), {"command": "ls"}),
     (replace(write_file, does=frozenset(("write", "network"))), {"path": "x", "content": ""}),
     (declared, {"path": "src/a.py", "more": "~/.ssh/id_rsa"}),
@@ -233,8 +243,14 @@ def test_what_is_bounded_runs_in_all(space: Workspace) -> None:
         (fetch_page, {"url": "https://example.com"}),
         (notes, {"action": "write", "name": "a", "text": "cat ~/.ssh/id_rsa"}),
         (declared, {"path": "src/a.py"}),
+        (MCP_READING, {"a": 1, "where": "src/a.py"}),
     ):
         assert ask(made, space, "all", **arguments).verdict == "allow", made.name
+
+
+def test_without_a_workspace_a_servers_reading_tool_may_be_given_no_text() -> None:
+    assert ask(MCP_READING, None, "read").verdict == "allow"
+    assert ask(MCP_READING, None, "read", where="x").verdict == "ask"
 
 
 def test_a_path_that_is_no_text_bounds_nothing(space: Workspace) -> None:

@@ -213,6 +213,7 @@ git status --ignore-submodules=none
 git branch new
 git branch -d x
 git remote add x y
+git remote -v
 git
 find . -exec ls
 find . -delete

@@ -57,6 +57,17 @@ async def test_a_linked_note_is_not_followed(use: Use, keeping: ToolContext, tmp
     assert (tmp_path / "outside" / "a.txt").read_text() == "out"
 
 
+async def test_a_linked_notes_folder_is_not_followed(use: Use, keeping: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "outside" / "a.md").write_text("out")
+    (tmp_path / "outside").chmod(0o755)
+    (tmp_path / "notes").symlink_to(tmp_path / "outside")
+    for action in ("list", "read", "write", "append", "delete"):
+        result = await use(notes, keeping, action=action, name="a", text="x")
+        assert (result.status, "out" in result.text.split()) == ("failed", False), action
+    assert (tmp_path / "outside" / "a.md").read_text() == "out"
+    assert (tmp_path / "outside").stat().st_mode & 0o777 == 0o755
+
+
 async def test_notes_are_bounded(use: Use, keeping: ToolContext) -> None:
     assert "at most" in (await use(notes, keeping, action="write", name="a", text="x" * 70_000)).text
 
