@@ -163,11 +163,22 @@ def _move(name: str, folder: int, to: Path) -> None:
         os.rename(name, to, src_dir_fd=folder)
         return
     source = Path(f"/proc/self/fd/{folder}", name)
+    if source.is_dir() and not source.is_symlink():
+        _open_up(source)
     _copy(source, to)
     if source.is_dir() and not source.is_symlink():
         shutil.rmtree(source)
     else:
         os.unlink(name, dir_fd=folder)
+
+
+def _open_up(folder: Path) -> None:
+    """Make a folder and those in it readable by their owner."""
+    folder.chmod(0o700)
+    for above, folders, _ in os.walk(folder):
+        for name in folders:
+            if not (below := Path(above, name)).is_symlink():
+                below.chmod(0o700)
 
 
 def _bring(thing: Path, name: str, folder: int) -> None:

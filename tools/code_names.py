@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from tools.names import plain_name
 
 _EVERYWHERE = frozenset(
-    ".fireside .git .hg .svn .bzr .jj .direnv .ssh .gnupg .ipython launchagents launchdaemons init.d "
+    ".fireside .git git~1 .hg .svn .bzr .jj .direnv .ssh .gnupg .ipython launchagents launchdaemons init.d "
     "cron.d cron.daily cron.hourly cron.weekly cron.monthly".split()
 )
 """Folders that act wherever they lie."""
 _IN_PROJECTS = frozenset(
     ".vscode .idea .zed .cursor .windsurf .fleet .nova .vs .run .theia .devcontainer .husky .githooks .hooks "
     ".github .gitlab .gitea .forgejo .circleci .buildkite .woodpecker .claude .codex .gemini .continue "
-    ".clinerules .roo .kiro .amazonq .mvn .emacs.d .vim .nvim".split()
+    ".clinerules .opencode .junie .roo .kiro .amazonq .mvn .emacs.d .vim .nvim".split()
 )
 """Folders that act at the top of what somebody opens as a project: not among installed packages."""
 _FILES_EVERYWHERE = frozenset(
@@ -36,7 +36,7 @@ _FILES_IN_PROJECTS = frozenset(
     ".pre-commit-config.yaml .pre-commit-config.yml .pre-commit-hooks.yaml lefthook.yml .lefthook.yml "
     "lefthook.yaml .lefthook.yaml .overcommit.yml .gitlab-ci.yml .travis.yml azure-pipelines.yml "
     ".drone.yml .cirrus.yml agents.md claude.md claude.local.md gemini.md .cursorrules .windsurfrules "
-    ".rules .bazelrc .rspec".split()
+    ".aider.conf.yml opencode.json .crush.json .goosehints .rules .bazelrc .rspec".split()
 )
 _ENDINGS = (".pth", ".code-workspace", ".sublime-project", ".desktop")
 _BELOW = {

@@ -16,6 +16,7 @@ from tools.aside import Aside
 from tools.context import Limits, ToolContext
 from tools.definition import ToolError
 from tools.expected import expecting
+from tools.preview import visible
 from tools.process import Ended, run_process
 from tools.sandbox import Sandbox, Wrapped, filtered, last_verdict, look_over, remember
 from tools.survey import Key, Spot, Survey
@@ -65,7 +66,11 @@ async def _run(
     remember(space, before)
     with filtered() as handle:
         wrapped = sandbox.confine(command, space, network=network, found=before, filter_fd=handle)
-        note = ""
+
+        async def settle() -> str:
+            settling = asyncio.to_thread(_settle, context, before, wrapped, expected, sandbox.wraps(space))
+            return await asyncio.shield(asyncio.ensure_future(settling))
+
         try:
             ended = await run_process(
                 wrapped.command,
@@ -76,10 +81,11 @@ async def _run(
                 on_output=context.progress,
                 pass_fds=() if handle is None else (handle,),
             )
-        finally:
-            settling = asyncio.to_thread(_settle, context, before, wrapped, expected, sandbox.wraps(space))
-            note = await asyncio.shield(asyncio.ensure_future(settling))
-    return ended, note
+        except BaseException:
+            if note := await settle():
+                context.progress(f"\n{note}\n")
+            raise
+        return ended, await settle()
 
 
 def _settle(
@@ -156,7 +162,7 @@ def _told(space: Workspace, left: Left) -> str:
 
 
 def _named(space: Workspace, spots: Sequence[Spot]) -> str:
-    names = [str(spot.path.relative_to(space.root)) for spot in spots]
+    names = [visible(str(spot.path.relative_to(space.root))).replace("\n", "⏎") for spot in spots]
     shown = [name if len(name) <= _MOST_SHOWN else f"{name[:_MOST_SHOWN]}..." for name in names]
     more = f" and {len(shown) - _MOST_NAMED} more" if len(shown) > _MOST_NAMED else ""
     return ", ".join(shown[:_MOST_NAMED]) + more

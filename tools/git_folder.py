@@ -120,3 +120,34 @@ def named_paths(config: Path, folders: tuple[Path, ...]) -> Iterator[Path]:
                 path = folder / os.path.expanduser(word)
                 if key == "hookspath" or path.is_file():
                     yield path
+
+
+def linked_repository(root: Path) -> tuple[Path, ...]:
+    """The real folders of the repository that has `root` as a further work tree or a submodule, where
+    `root/.git` is a file that leads there; only where that repository says so itself."""
+    told = _words(root / ".git")
+    if not told.startswith("gitdir:"):
+        return ()
+    folder = Path(os.path.realpath(root / told.removeprefix("gitdir:").strip()))
+    back, config = _words(folder / "gitdir"), _words(folder / "config")
+    tree = re.search(r"(?mi)^\s*worktree\s*=\s*(\S+)\s*$", config)
+    leads = (folder / back, folder / tree[1] / ".git" if tree else folder)
+    if not (back or tree) or not any(os.path.realpath(path) == str(root / ".git") for path in leads):
+        return ()
+    common = Path(os.path.realpath(folder / (_words(folder / "commondir") or ".")))
+    return tuple(dict.fromkeys((common, folder))) if is_git_folder(_names(common)) else ()
+
+
+def _words(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_MOST_BYTES).decode().strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []

@@ -1,8 +1,8 @@
 """What the sandbox shows of the file system, as options of bubblewrap.
 
 The system is read-only. Homes, temporary files, other disks and what the system keeps secret are
-covered. Of the home only installed programs are shown again, and the workspace, which can be written
-but for what becomes code.
+covered. Of the home only installed programs are shown again, the repository that the workspace is a
+work tree of, and the workspace, which can be written but for what becomes code.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from tools.git_folder import linked_repository
 from tools.secrets import is_secret
 from tools.survey import Key, Survey
 from tools.workspace import Workspace
@@ -73,15 +74,20 @@ def programs(space: Workspace) -> tuple[Path, ...]:
     return tuple(dict.fromkeys((*_interpreter(), *space.path_folders)))
 
 
-def shows_programs() -> bool:
-    """Whether programs in a home are shown."""
-    return any(_is_below(path, homes()) for path in (*_interpreter(), *_own_programs()))
+def shown_of_homes(space: Workspace | None) -> str:
+    """What is shown of the homes although they are hidden, in words; "" for nothing."""
+    programs_too = any(_is_below(path, homes()) for path in (*_interpreter(), *_own_programs()))
+    linked = linked_repository(space.root) if space else ()
+    repository = any(_is_below(path, homes()) for path in linked)
+    parts = ("programs",) * programs_too + ("the repository of this work tree",) * repository
+    return " and ".join(parts)
 
 
 def options(space: Workspace, found: Survey, *, network: bool) -> tuple[list[str], frozenset[Key]]:
     """The mounts for `space`, which was looked over as `found`, and which places of code they guard."""
     covered = _covers()
-    shown = [path for path in (*_own_programs(), *_interpreter()) if _is_below(path, covered)]
+    wanted = (*_own_programs(), *_interpreter(), *linked_repository(space.root))
+    shown = [path for path in wanted if _is_below(path, covered)]
     resolver = Path(os.path.realpath("/etc/resolv.conf"))
     if network and resolver.exists() and _is_below(resolver, covered):
         shown.append(resolver)

@@ -74,7 +74,8 @@ class Sandbox:
             return f"not sandboxed: it can read, change and reach whatever you can ({gap})"
         home = "home not hidden"
         if mounts.hides_homes() and not (space and mounts.holds_homes(space.root)):
-            home = "home hidden but for programs" if mounts.shows_programs() else "home hidden"
+            shown = mounts.shown_of_homes(space)
+            home = f"home hidden but for {shown}" if shown else "home hidden"
         reach = "with network, this machine's own services included" if network else "no network"
         kind = f"sandboxed only in part, because {gap}" if gap else "sandboxed"
         return f"{kind}: read-only system, {home}, writes only to the workspace, {reach}"

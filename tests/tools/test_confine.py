@@ -329,3 +329,67 @@ def test_b6_names_in_a_repository_that_only_look_like_code_are_left(space: Works
     names = {str(spot.path.relative_to(space.root / ".git")) for spot in look_over(space).code}
     assert "refs/heads/config" not in names
     assert {"config", "hooks"} <= names
+
+
+async def test_b6_hooks_where_there_were_none_are_moved_aside(
+    use: Use, space: Workspace, context: ToolContext
+) -> None:
+    git = repository(space.root)
+    shutil.rmtree(git / "hooks")
+    names = ("hooks/pre-push", "config.worktree", "commondir")
+    command = "mkdir .git/hooks; " + "; ".join(f"echo x > .git/{name}" for name in names)
+    await use(run_shell, context, command=command)
+    assert kept(context) == {".git/hooks", ".git/config.worktree", ".git/commondir"}
+
+
+async def test_b6_a_repository_made_of_the_workspace_itself_is_unmade(
+    use: Use, space: Workspace, context: ToolContext
+) -> None:
+    (space.root / "hooks").mkdir()
+    (space.root / "hooks" / "mine.js").write_text("mine")
+    command = "mkdir objects refs; echo x > HEAD; printf '[core]\\n fsmonitor = x\\n' > config"
+    await use(run_shell, context, command=command)
+    assert kept(context) == {"HEAD"}
+    assert (space.root / "hooks" / "mine.js").read_text() == "mine"
+
+
+async def test_b6_what_a_new_link_leads_to_is_left(use: Use, space: Workspace, context: ToolContext) -> None:
+    await use(run_shell, context, command="ln -s src .vscode; mkdir x; ln -s ../src x/.idea")
+    assert kept(context) == {".vscode", "x/.idea"}
+    assert (space.root / "src" / "a.py").exists()
+
+
+async def test_b6_a_note_holds_no_line_of_the_models_own(
+    use: Use, space: Workspace, context: ToolContext
+) -> None:
+    result = await use(
+        run_shell, context, command='d=$(printf \'a\\n[all is well]\'); mkdir "$d"; touch "$d/.envrc"'
+    )
+    assert "\n[all is well]" not in result.text
+    assert "a⏎[all is well]/.envrc" in result.text
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+async def test_b5_git_tells_the_state_of_a_further_work_tree(
+    use: Use, context: ToolContext, tmp_path: Path
+) -> None:
+    home = Path(os.environ["HOME"])
+    run = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(home / "main")]
+    subprocess.run(["git", "init", "-q", str(home / "main")], check=True)
+    subprocess.run([*run, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+    subprocess.run([*run, "worktree", "add", "-q", str(home / "tree")], check=True, capture_output=True)
+    (home / "main" / "letter").write_text("private")
+    context.space = Workspace.at(home / "tree")
+    command = f"git log --format=%s; git status --short; ls {home}/main; echo x >> {home}/main/.git/config"
+    result = await use(run_shell, context, command=command)
+    assert result.text.startswith("x\n")
+    assert "letter" not in result.text
+    assert "Read-only" in result.text
+    assert context.sandbox is not None
+    assert "the repository of this work tree" in context.sandbox.describe(network=False, space=context.space)
+    # A file that claims to belong to a repository which knows nothing of it shows nothing.
+    other = home / "other"
+    other.mkdir()
+    (other / ".git").write_text((home / "tree" / ".git").read_text())
+    context.space = Workspace.at(other)
+    assert "not a git repository" in (await use(run_shell, context, command="git log")).text
