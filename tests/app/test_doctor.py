@@ -13,6 +13,7 @@ from app import cli, paths
 from app.doctor import engine, surroundings
 from app.doctor.check import Check
 from app.profiles import profiles_folder
+from tools.sandbox import Sandbox
 
 Cap = pytest.CaptureFixture[str]
 TOLD: dict[str, Any] = {
@@ -178,3 +179,28 @@ def test_a_look_that_fails_is_told_and_stops_nothing(
 def test_every_check_can_be_told_to_a_program() -> None:
     for check in surroundings.checks():
         assert json.loads(json.dumps(check.as_dict()))["name"]
+
+
+@pytest.mark.parametrize(
+    ("found", "state", "told"),
+    [
+        (Sandbox("/usr/bin/bwrap"), "ok", "nothing got out of it"),
+        (Sandbox("/usr/bin/bwrap", "what ran in it could see the home"), "warning", "could see the home"),
+        (Sandbox(None, "bubblewrap is not installed"), "warning", "not installed"),
+        (
+            Sandbox(None, "bubblewrap is installed but does not work here: no"),
+            "warning",
+            "does not work here",
+        ),
+    ],
+)
+def test_b5_the_doctor_tells_what_got_out_of_the_sandbox(
+    monkeypatch: pytest.MonkeyPatch, found: Sandbox, state: str, told: str
+) -> None:
+    monkeypatch.setattr("tools.sandbox.find_sandbox", lambda: found)
+    monkeypatch.setattr(surroundings.sys, "platform", "linux")
+    check = surroundings.sandbox()
+    assert check.state == state
+    assert told in check.text
+    assert bool(check.remedy) == (state == "warning")
+    assert check.facts["proven"] == (state == "ok")

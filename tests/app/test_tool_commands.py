@@ -9,6 +9,7 @@ import pytest
 
 from app import cli, paths, questions, tool_commands
 from tests.app.process import start
+from tools.aside import Aside
 
 Cap = pytest.CaptureFixture[str]
 
@@ -196,3 +197,40 @@ def test_a_person_answers_at_the_terminal(space: Path, capfd: Cap) -> None:
             assert process.wait() == code
         os.close(ours)
         assert trusted_now(capfd) == (code == 0)
+
+
+# ---- what was moved aside ------------------------------------------------------------------
+
+
+def put_aside(space: Path, text: str) -> None:
+    (space / ".envrc").write_text(text)
+    Aside(paths.data_dir() / "aside").take(space, space / ".envrc", "made")
+
+
+def test_b6_what_was_moved_aside_is_listed_shown_put_back_and_deleted(space: Path, capfd: Cap) -> None:
+    assert cli.main(["tools", "aside"]) == 0
+    assert "nothing was moved aside" in capfd.readouterr().err
+    for text in ("one\x1b[31m", "two"):
+        put_aside(space, text)
+    assert cli.main(["tools", "aside", "--json"]) == 0
+    first, second = json.loads(capfd.readouterr().out)["aside"]
+    assert cli.main(["tools", "aside"]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[0].split() == ["N", "ID", "FILE", "WHAT", "WHEN", "WORKSPACE"]
+    assert lines[1].split()[:4] == ["1", first["id"], ".envrc", "made"]
+    assert cli.main(["tools", "aside", "show", "1"]) == 0
+    assert capfd.readouterr().out == "one[31m\n"
+    # Nobody at the terminal says yes.
+    assert cli.main(["tools", "aside", "allow", "1"]) == 5
+    assert not (space / ".envrc").exists()
+    assert cli.main(["tools", "aside", "allow", first["id"], "--yes"]) == 0
+    assert (space / ".envrc").read_text() == "one\x1b[31m"
+    assert cli.main(["tools", "aside", "allow", second["id"], "--yes"]) == 1
+    assert "is there already" in capfd.readouterr().err
+    assert cli.main(["tools", "aside", "drop", second["id"]]) == 0
+    assert Aside(paths.data_dir() / "aside").all() == []
+
+
+@pytest.mark.parametrize("arguments", [["allow"], ["show"], ["grant", "1"]])
+def test_b6_moving_back_needs_to_be_told_what(arguments: list[str], capfd: Cap) -> None:
+    assert cli.main(["tools", "aside", *arguments]) == 2

@@ -482,6 +482,9 @@ async def test_think_effort_and_params() -> None:
         ("/approve maybe", "approve is one of"),
         ("/resume nothing", "No chat begins with"),
         ("/tools revoke 9", "Say which rule"),
+        ("/tools aside", "Nothing was moved aside."),
+        ("/tools aside allow 1", "nothing was moved aside"),
+        ("/tools aside what", "show N, allow N or drop N"),
         ("/attach /none/such", "cannot be read"),
         ("/import /none/such", "such"),
         ("/theme nothing", "There is no theme"),
@@ -546,6 +549,24 @@ async def test_a_rule_is_shown_and_taken_back() -> None:
     assert "Allowed in this chat:" in told.seen
     assert "rule 1" in told.seen
     assert "such calls ask again" in told.seen
+
+
+async def test_b6_what_was_moved_aside_is_shown_and_put_back(tmp_path: Path) -> None:
+    from app import paths
+    from tools.aside import Aside
+
+    space = tmp_path / "space"
+    space.mkdir()
+    for text in ("one", "two"):
+        (space / ".envrc").write_text(text)
+        Aside(paths.data_dir() / "aside").take(space, space / ".envrc", "made")
+    told = await chat("/tools aside", "/tools aside show 1", "/tools aside allow 1", "/tools aside drop 1")
+    seen = " ".join(told.seen.split())
+    assert ".envrc, made" in seen
+    assert "is back." in seen
+    assert "It is gone." in seen
+    assert (space / ".envrc").read_text() == "one"
+    assert Aside(paths.data_dir() / "aside").all() == []
 
 
 async def test_edited_arguments_run_after_another_yes(

@@ -24,7 +24,7 @@ from tools.definition import tool
 from tools.delegate import delegate
 from tools.files import read_file, write_file
 from tools.registry import ToolRegistry
-from tools.sandbox import Sandbox
+from tools.sandbox import Sandbox, find_sandbox
 from tools.shell import run_shell
 
 LONG_S = f"600.{os.getpid()}"
@@ -354,3 +354,30 @@ async def test_a_rule_that_is_no_longer_obeyed_is_told_as_such(room: MakeRoom, t
     ]
     (params,) = await answered(chat, {"action": "decline"})
     assert params["offers"] == []
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("private", [False, True])
+async def test_b6_what_a_command_left_that_would_become_code_waits_for_a_person(
+    room: MakeRoom, tmp_path: Path, isolated_home: Path, private: bool
+) -> None:
+    if not find_sandbox().proven:
+        pytest.skip("no sandbox works here")
+    space = tmp_path / "space"
+    space.mkdir()
+    script = [called("run_shell", command="n=rc; echo evil > .nvim$n; echo done")]
+    store = Store(None) if private else None
+    chat = await room(script, ["ok"], tools=[run_shell], workspace=space, approve="all", store=store)
+    await chat.say()
+    [told] = await results(chat)
+    assert told.startswith("done\n[moved aside")
+    assert not (space / ".nvimrc").exists()
+    [kept] = await chat.manager.shelf.all()
+    assert (kept["path"], kept["reason"], kept["workspace"]) == (".nvimrc", "made", str(space))
+    assert await chat.manager.shelf.text("1") == "evil\n"
+    assert private != any(path.is_file() for path in isolated_home.rglob("aside/*/*"))
+    assert await chat.manager.shelf.allow(kept["id"]) == space / ".nvimrc"
+    assert (space / ".nvimrc").read_text() == "evil\n"
+    assert await chat.manager.shelf.all() == []
+    with pytest.raises(InvalidInputError, match="nothing was moved aside"):
+        await chat.manager.shelf.drop("1")
