@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from app.sessions.agents import DEFAULT_AGENT
 from app.sessions.errors import FiresideError
 from app.sessions.items import Item, Message, output_text, reasoning_item, title_of, user_message
 from app.sessions.records import new_id
-from app.sessions.rows import SessionRecord
+from app.sessions.rows import SessionRecord, Whole
 from app.sessions.store import Store
 from app.sinks import Reply
 from app.store_question import makes_room
@@ -65,8 +66,7 @@ async def _write(record: SessionRecord, nodes: Sequence[tuple[str | None, Item]]
     store = Store.default()
     try:
         await store.database.check()
-        await store.add_session(record)
-        await store.add_tree(record.id, nodes, leaf, record.updated_at)
+        await store.add_whole([Whole(replace(record, leaf_id=leaf), nodes)])
     finally:
         await store.close()
 

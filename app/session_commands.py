@@ -8,10 +8,10 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from app.clock import moment
 from app.exits import ExitCode, Failure, usage
 from app.find_chat import find
 from app.questions import agreed
@@ -217,4 +217,4 @@ def _count(count: int, word: str) -> str:
 
 
 def _date(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
+    return moment(seconds).strftime("%Y-%m-%d %H:%M")

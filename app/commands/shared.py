@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from app.clock import moment
 from app.commands.face import Choice, Face, Rows
 from app.sessions.items import Item, Message
 from app.sessions.media import file_labels
@@ -30,7 +30,7 @@ def cut(text: str, chars: int = LINE_CHARS) -> str:
 
 def date(seconds: int) -> str:
     """A time as local date and minute."""
-    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
+    return moment(seconds).strftime("%Y-%m-%d %H:%M")
 
 
 async def show(face: Face, title: str, body: Rows | str) -> None:

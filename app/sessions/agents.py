@@ -1,22 +1,18 @@
-"""Agents: a name with its instructions, model and tools, registered in code or read from a bundle."""
+"""Agents: a name with its instructions, model and tools, registered in code or read from a bundle.
+
+Reading a bundle is in `bundles`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from app.sessions.errors import InvalidInputError, not_found
 from app.sessions.records import Json, plain
 
-if TYPE_CHECKING:
-    import tarfile
-
 DEFAULT_AGENT = "fireside"
-CONFIG_NAMES = ("config.yaml", "config.yml", "config.json")
-MAX_MEMBERS = 200
-MAX_UNPACKED = 5_000_000
 _NAME_CHARS = 120
 
 
@@ -74,64 +70,6 @@ def agent_from_wire(data: Mapping[str, Any]) -> Agent:
     if not isinstance(tools, list) or not all(isinstance(entry, dict) for entry in cast("list[Any]", tools)):
         raise InvalidInputError("An agent's tools should be a list of objects.")
     return Agent(name.strip(), instructions, model or None, tuple(cast("list[Json]", tools)))
-
-
-def agent_from_bundle(bundle: bytes) -> Agent:
-    """The agent in a .tar.gz with a configuration; nothing is written anywhere.
-
-    InvalidInputError for a bad archive, links, ways out of it, too much in it, no configuration.
-    """
-    import io
-    import tarfile
-
-    try:
-        with tarfile.open(fileobj=io.BytesIO(bundle), mode="r:gz") as archive:
-            text, name = _config_of(archive)
-    except (tarfile.TarError, OSError, EOFError) as err:
-        raise InvalidInputError(f"The bundle is no .tar.gz archive: {err}.") from err
-    return agent_from_wire(_parsed(text, name))
-
-
-def _config_of(archive: tarfile.TarFile) -> tuple[bytes, str]:
-    found: tuple[bytes, str] | None = None
-    total = 0
-    for count, member in enumerate(archive):
-        path = PurePosixPath(member.name)
-        if path.is_absolute() or ".." in path.parts:
-            raise InvalidInputError(f"The bundle has a way out of it: {member.name[:80]!r}.")
-        if not member.isreg() and not member.isdir():
-            raise InvalidInputError(
-                f"The bundle holds something that is no plain file: {member.name[:80]!r}."
-            )
-        total += member.size
-        if count >= MAX_MEMBERS or total > MAX_UNPACKED:
-            raise InvalidInputError("The bundle holds too much.")
-        if member.isreg() and path.name in CONFIG_NAMES and len(path.parts) <= 2 and found is None:
-            content = archive.extractfile(member)
-            assert content is not None
-            found = content.read(MAX_UNPACKED), path.name
-    if found is None:
-        raise InvalidInputError("The bundle has no config.yaml.")
-    return found
-
-
-def _parsed(text: bytes, name: str) -> Json:
-    import json
-
-    try:
-        if name.endswith(".json"):
-            data = json.loads(text)
-        else:
-            import yaml
-
-            data = yaml.safe_load(text)
-    except ImportError as err:
-        raise InvalidInputError("Reading config.yaml needs PyYAML; use config.json instead.") from err
-    except Exception as err:  # The parsers of both raise many kinds for text from outside.
-        raise InvalidInputError(f"The bundle's {name} cannot be read: {err}.") from err
-    if not isinstance(data, dict):
-        raise InvalidInputError(f"The bundle's {name} should be an object.")
-    return cast(Json, data)
 
 
 class Agents:

@@ -11,9 +11,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC
 
 from app.attach import picture_type
+from app.clock import moment
 from app.sessions.files import SessionFile
 from app.sessions.items import (
     Compaction,
@@ -106,7 +107,7 @@ def _title(record: SessionRecord) -> str:
 
 
 def _date(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return moment(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _name(message: Message) -> str:

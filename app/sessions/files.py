@@ -22,10 +22,12 @@ from app.sessions import media
 from app.sessions.database import Database
 from app.sessions.errors import FiresideError, InvalidInputError, not_found
 from app.sessions.records import Json, new_id, now
+from app.sessions.rows import add_file
 
 MB = 1_000_000
 MAX_BYTES = 25 * MB
 _LIMITS = {"image": 5 * MB, "pdf": 20 * MB, "text": 10 * MB, "audio": 25 * MB}
+_NAME_CHARS = 255
 _PDFS_REMEMBERED = 16
 _MARKS_REMEMBERED = 1024
 _TEXT_TYPES = ("application/json", "application/xml", "application/toml", "application/yaml")
@@ -41,6 +43,23 @@ class SessionFile:
     content_type: str
     bytes: int
     created_at: int
+
+    @classmethod
+    def made(cls, session_id: str, name: str, content: bytes) -> SessionFile:
+        """A new file. 413 where it is too large, 415 where its kind is not taken."""
+        name = (
+            os.path.basename(clean_text(name).replace("\\", "/").replace("\0", " ")).strip()[-_NAME_CHARS:]
+            or "file"
+        )
+        content_type = mimetypes.guess_type(name)[0] or _guess(content)
+        kind = _kind(content_type)
+        if kind is None:
+            raise FiresideError(
+                f"{name} is of a kind ({content_type}) that no model here reads.", 415, "unsupported_type"
+            )
+        if len(content) > _LIMITS[kind]:
+            raise _too_large(name, len(content), _LIMITS[kind])
+        return cls(new_id("file"), session_id, name, content_type, len(content), now())
 
     def to_wire(self) -> Json:
         """The shape of the file routes."""
@@ -74,24 +93,12 @@ class SessionFiles:
 
     async def add(self, session_id: str, name: str, content: bytes) -> SessionFile:
         """Keep `content` under a file's `name`."""
-        name = os.path.basename(clean_text(name).replace("\\", "/")).strip() or "file"
-        content_type = mimetypes.guess_type(name)[0] or _guess(content)
-        kind = _kind(content_type)
-        if kind is None:
-            raise FiresideError(
-                f"{name} is of a kind ({content_type}) that no model here reads.", 415, "unsupported_type"
-            )
-        if len(content) > _LIMITS[kind]:
-            raise _too_large(name, len(content), _LIMITS[kind])
-        text = None if kind != "pdf" else await _pdf_text(name, content)
-        file = SessionFile(new_id("file"), session_id, name, content_type, len(content), now())
+        file = SessionFile.made(session_id, name, content)
+        is_pdf = _kind(file.content_type) == "pdf"
+        text = await _pdf_text(file.name, content) if is_pdf else None
 
         def work(connection: sqlite3.Connection) -> None:
-            connection.execute(
-                "INSERT INTO files(id, session_id, name, content_type, bytes, created_at, content) "
-                "VALUES (:id, :session_id, :name, :content_type, :bytes, :created_at, :content)",
-                {**vars(file), "content": content},
-            )
+            add_file(connection, {**vars(file), "content": content})
 
         await self._database.write(work)
         if text is not None:

@@ -11,15 +11,16 @@ from app.characters import clean_text
 from app.sessions.children import is_busy, summary
 from app.sessions.errors import InvalidInputError, wrapped
 from app.sessions.events import SessionEvent, SessionTitleEvent
+from app.sessions.files import SessionFile
 from app.sessions.records import Json, new_id, now
-from app.sessions.rows import Change, SessionRecord
+from app.sessions.rows import Change, SessionRecord, Whole
 from app.sessions.snapshot import SessionSummary, summary_of
 from app.sessions.store import Order
 from app.sessions.workplace import Workplace
 from backend.types import BackendError
 
 if TYPE_CHECKING:
-    from app.sessions.importing import ImportedSession
+    from app.sessions.imported import ImportedSession
 
 ExportFormat = Literal["jsonl", "markdown", "html"]
 MAX_TITLE_CHARS = 200
@@ -144,29 +145,16 @@ class LibraryOperations(Workplace):
         """Read an export: of Fireside, ChatGPT or llama.cpp's web UI; returns the new ids.
 
         Imported sessions bring no rules, no queue and no open calls. A torn last line is set
-        aside; InvalidInputError where nothing can be read.
+        aside. InvalidInputError where anything else cannot be read: then nothing is taken in.
         """
         from app.sessions.importing import read_export
 
-        sessions = await asyncio.to_thread(read_export, Path(file))
-        return [await self._take_in(session) for session in sessions]
+        def read() -> list[Whole]:
+            return [_whole(session) for session in read_export(Path(file))]
 
-    async def _take_in(self, imported: ImportedSession) -> str:
-        record = SessionRecord(
-            id=new_id("sess"),
-            agent=imported.agent,
-            title=imported.title,
-            created_at=imported.created_at,
-            updated_at=imported.updated_at,
-            settings={"system": imported.system} if imported.system else {},
-        )
-        await self.store.add_session(record)
-        names = {
-            old: (await self.files.add(record.id, name, content)).id
-            for old, (name, content) in imported.files.items()
-        }
-        await self.store.add_tree(record.id, imported.nodes(names), imported.leaf, record.updated_at)
-        return record.id
+        found = await asyncio.to_thread(read)
+        await self.store.add_whole(found)
+        return [one.record.id for one in found]
 
     async def _amend(self, session_id: str, event: SessionEvent | None = None, **fields: object) -> None:
         """Change what a list shows of a session; that needs no lock."""
@@ -201,3 +189,22 @@ class LibraryOperations(Workplace):
     async def subtree_busy(self, session_id: str, *, max_depth: int = MAX_TREE_DEPTH) -> bool:
         """Whether any session below one is busy."""
         return any(map(is_busy, await self.child_sessions_tree(session_id, max_depth=max_depth)))
+
+
+def _whole(imported: ImportedSession) -> Whole:
+    """An imported session as it is written."""
+    record = SessionRecord(
+        id=new_id("sess"),
+        agent=imported.agent,
+        title=imported.title,
+        created_at=imported.created_at,
+        updated_at=imported.updated_at,
+        settings={"system": imported.system} if imported.system else {},
+    )
+    files = {
+        old: SessionFile.made(record.id, name, content) for old, (name, content) in imported.files.items()
+    }
+    nodes = imported.nodes({old: file.id for old, file in files.items()})
+    contents = [{**vars(file), "content": imported.files[old][1]} for old, file in files.items()]
+    # The end of its path may have moved while the calls were closed.
+    return Whole(replace(record, leaf_id=imported.leaf), nodes, contents)

@@ -12,7 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from app.sessions.agents import Agent, Agents, agent_from_bundle, agent_from_wire
+from app.sessions.agents import Agent, Agents, agent_from_wire
+from app.sessions.bundles import agent_from_bundle
 from app.sessions.desk import EngineDesk
 from app.sessions.engine_operations import EngineOperations
 from app.sessions.errors import InvalidInputError

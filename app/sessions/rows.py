@@ -91,6 +91,15 @@ class Change:
     fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
+@dataclass(frozen=True)
+class Whole:
+    """A session that is written at once: its row, its tree in order, its files with their content."""
+
+    record: SessionRecord
+    nodes: Sequence[tuple[str | None, Item]]
+    files: Sequence[Json] = ()
+
+
 # ---- rows ----------------------------------------------------------------------------------
 
 _JSON_COLUMNS = ("agent", "labels", "settings", "last_error")
@@ -167,6 +176,32 @@ def add_items(
         depth += 1
         seq = _add_item(connection, session_id, item, (parent, seq), depth)
         parent = item.id
+
+
+def add_tree(
+    connection: sqlite3.Connection, session_id: str, nodes: Sequence[tuple[str | None, Item]]
+) -> None:
+    """Write a whole tree, each item after its parent."""
+    places: dict[str | None, tuple[int, int | None]] = {None: (-1, None)}
+    for parent, item in nodes:
+        depth, seq = places[parent]
+        places[item.id] = depth + 1, _add_item(connection, session_id, item, (parent, seq), depth + 1)
+
+
+def add_session(connection: sqlite3.Connection, record: SessionRecord, number: int) -> None:
+    """Write a session's row, as the change of that number."""
+    columns = {**columns_of(vars(record)), "changed": number, "made": number}
+    names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+    connection.execute(f"INSERT INTO sessions({names}) VALUES ({marks})", list(columns.values()))
+
+
+def add_file(connection: sqlite3.Connection, file: Json) -> None:
+    """Write a file with its content."""
+    connection.execute(
+        "INSERT INTO files(id, session_id, name, content_type, bytes, created_at, content) "
+        "VALUES (:id, :session_id, :name, :content_type, :bytes, :created_at, :content)",
+        file,
+    )
 
 
 def _add_item(

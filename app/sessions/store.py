@@ -20,9 +20,12 @@ from app.sessions.rows import (
     Change,
     Node,
     SessionRecord,
+    Whole,
     Writing,
+    add_file,
     add_items,
-    columns_of,
+    add_session,
+    add_tree,
     hit,
     item_of,
     next_change,
@@ -85,11 +88,7 @@ class Store:
         """Write a new session, with what it begins with."""
 
         def work(connection: sqlite3.Connection) -> None:
-            number = next_change(connection)
-            columns = {**columns_of(vars(record)), "changed": number, "made": number}
-            names = ", ".join(columns)
-            marks = ", ".join("?" * len(columns))
-            connection.execute(f"INSERT INTO sessions({names}) VALUES ({marks})", list(columns.values()))
+            add_session(connection, record, next_change(connection))
             if items:
                 add_items(connection, record.id, items, None)
                 connection.execute("UPDATE sessions SET leaf_id = ? WHERE id = ?", (items[-1].id, record.id))
@@ -240,15 +239,15 @@ class Store:
 
         return await self.database.write(work)
 
-    async def add_tree(
-        self, session_id: str, nodes: Sequence[tuple[str | None, Item]], leaf: str | None, updated_at: int
-    ) -> None:
-        """Write a whole tree, each item below its parent, in one transaction."""
+    async def add_whole(self, sessions: Sequence[Whole]) -> None:
+        """Write new sessions with all they have: every one of them, or none."""
 
         def work(connection: sqlite3.Connection) -> None:
-            for parent, item in nodes:
-                add_items(connection, session_id, [item], parent)
-            update_session(connection, session_id, {"leaf_id": leaf, "updated_at": updated_at})
+            for number, one in enumerate(sessions, next_change(connection)):
+                add_session(connection, one.record, number)
+                add_tree(connection, one.record.id, one.nodes)
+                for file in one.files:
+                    add_file(connection, file)
 
         await self.database.write(work)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, cast
 
+from app.clock import moment
 from app.clock import now as time_now
 from app.sessions.items import (
     Compaction,
@@ -158,8 +159,7 @@ def size_words(count: int) -> str:
 
 def clock(seconds: int) -> str:
     """The time of day of a message; its date where that is another one."""
-    then = time.localtime(seconds)
-    now = time.localtime(time_now())
+    then, now = moment(seconds).timetuple(), moment(time_now()).timetuple()
     if (then.tm_year, then.tm_yday) == (now.tm_year, now.tm_yday):
         return time.strftime("%H:%M", then)
     return f"{then.tm_mday} {time.strftime('%b', then)}"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import date, datetime, tzinfo
+from datetime import date, tzinfo
 from typing import Protocol, TypeVar
+
+from app.clock import moment
 
 _MONTHS = "January February March April May June July August September October November December".split()
 _MINUTE_S, _HOUR_S = 60, 3600
 _WEEK_DAYS = 7
-_LATEST = 253_000_000_000
-"""In the year 9987: what a foreign export says of its times may be anything."""
 
 
 class Dated(Protocol):
@@ -23,11 +23,6 @@ class Dated(Protocol):
 
 
 DatedT = TypeVar("DatedT", bound=Dated)
-
-
-def moment(timestamp: float, zone: tzinfo | None = None) -> datetime:
-    """A Unix time as local time; what no calendar holds is moved to the nearest that one does."""
-    return datetime.fromtimestamp(min(max(timestamp, 0), _LATEST), zone)
 
 
 def age(then: float, now: float, zone: tzinfo | None = None) -> str:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sessions import database
-from app.sessions.agents import agent_from_bundle
+from app.sessions.bundles import agent_from_bundle
 from app.sessions.database import Database
 from app.sessions.errors import FiresideError, InvalidInputError
 from app.sessions.events import (
