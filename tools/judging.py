@@ -76,6 +76,8 @@ def always_asks(facts: Facts) -> str:
         return ""
     if facts.secrets:
         return f"{_names(facts.secrets)}: {HOLDS_SECRETS}, so each such call is asked about."
+    if own_data := [place for place in facts.named if place.hidden]:
+        return f"{_names(own_data)} belongs to Fireside itself, so each such call is asked about."
     if facts.becomes_code:
         names = _names(facts.becomes_code)
         return f"{names} becomes code that other programs run, so each such call is asked about."

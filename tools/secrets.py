@@ -49,10 +49,14 @@ _ENV = re.compile(r"\.env\.(?!example|sample|template|dist|defaults?|schema|tmpl
 
 _ASKED = frozenset(
     ".npmrc .yarnrc .yarnrc.yml pip.conf .wgetrc .curlrc gradle.properties settings.xml auth.json "
-    "bunfig.toml nuget.config .condarc".split()
+    "bunfig.toml nuget.config .condarc credentials.json token.json tokens.json client_secret.json "
+    "client_secrets.json service-account.json service_account.json secrets.json secrets.yaml secrets.yml "
+    "secrets.toml secrets.env credentials.yaml credentials.yml credentials.toml credentials.ini".split()
 )
 """Files that hold a token only sometimes: what they say decides."""
 _TOKEN = re.compile(rb"(?i)auth|token|passw|secret|://[^/\s:@]*:[^/\s@]+@")
+_COPY = re.compile(r"(?:\.(?:bak|backup|old|orig|save|copy|tmp|sw[nop]|\d)|~)+\Z")
+"""What editors and people hang on the name of a file that they keep a copy of."""
 _KEYS = (".pem", ".key", ".p8", ".asc")
 _KEY = re.compile(rb"PRIVATE KEY(?: BLOCK)?-----")
 _EXAMPLES = frozenset(
@@ -71,21 +75,29 @@ def is_secret(path: Path) -> bool:
     if _is_secret_name(parts):
         return True
     name = parts[-1] if parts else ""
-    if name in _ASKED:
+    if not _ASKED.isdisjoint(_bare(name)):
         return _says(path, _TOKEN)
     return name.endswith(_KEYS) and _EXAMPLES.isdisjoint(parts) and _says(path, _KEY)
 
 
 def may_be_secret(plain: str) -> bool:
     """Whether a name as `plain_name` gives it is one that `is_secret` must look at: for walks over many."""
-    return plain in _LOOKED_AT or plain.endswith((*_ENDINGS, *_KEYS)) or plain.startswith(".env.")
+    looked_at = not _LOOKED_AT.isdisjoint(_bare(plain)) or plain.startswith(".env.")
+    return looked_at or plain.endswith((*_ENDINGS, *_KEYS))
 
 
 def _is_secret_name(parts: Sequence[str]) -> bool:
     if not _FOLDERS.isdisjoint(parts) or any(pair in _PAIRS for pair in pairwise(parts)):
         return True
     name = parts[-1] if parts else ""
-    return name in _FILES or name.endswith(_ENDINGS) or _ENV.match(name) is not None
+    kept = not _FILES.isdisjoint(_bare(name))
+    return kept or name.endswith(_ENDINGS) or _ENV.match(name) is not None
+
+
+def _bare(name: str) -> tuple[str, str, str]:
+    """A name, and what it is a copy of: `.id_rsa.swp` is one of `id_rsa`."""
+    bare = _COPY.sub("", name)
+    return name, bare, bare.removeprefix(".") if bare != name else bare
 
 
 _LOOKED_AT = _FOLDERS | _FILES | _ASKED | frozenset(pair[-1] for pair in _PAIRS)

@@ -385,3 +385,9 @@ def test_plan_offers_reading_in_the_workspace_alone(space: Workspace, tmp_path: 
     assert ask(read_file, space, "plan", path=str(tmp_path / "outside" / "a.txt")).verdict == "ask"
     assert ask(read_file, space, "plan", path="data/chats.db").verdict == "deny"
     assert ask(fetch_page, space, "plan", url="https://example.com").verdict == "deny"
+
+
+def test_a_command_that_names_what_is_firesides_own_asks_and_says_so(space: Workspace) -> None:
+    decision = ask(run_shell, space, "all", command="cat data/chats.db")
+    assert (decision.verdict, decision.scope_offer) == ("ask", ())
+    assert "belongs to Fireside itself" in decision.reason

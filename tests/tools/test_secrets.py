@@ -31,6 +31,13 @@ from tools.secrets import is_secret, may_be_secret
         "/w/.huggingface/token",
         "/w/.config/gh/hosts.yml",
         "/w/.env",
+        "/w/.env~",
+        "/w/.env.bak",
+        "/w/.netrc.old",
+        "/w/backup/id_rsa.bak",
+        "/w/.id_rsa.swp",
+        "/w/id_ed25519.1",
+        "/w/.git-credentials.save",
         "/w/app/.env.production",
         "/w/.ENV.local",
         "/w/passwords.kdbx",
@@ -51,6 +58,8 @@ def test_where_keys_lie_is_secret(path: str) -> None:
         "/w/src/token.py",
         "/w/.env.example",
         "/w/id_rsa.pub",
+        "/w/id_rsa.pub.bak",
+        "/w/credentials.json",
         "/w/docs/config.json",
         "/w/environment",
         "/w/.config/htop/htoprc",
@@ -61,6 +70,16 @@ def test_where_keys_lie_is_secret(path: str) -> None:
 )
 def test_what_only_looks_alike_is_not(path: str) -> None:
     assert not is_secret(Path(path))
+
+
+@pytest.mark.parametrize(
+    "name", ["credentials.json", "secrets.yaml", "service-account.json", "token.json.bak"]
+)
+def test_a_file_with_such_a_name_is_one_where_it_holds_a_token(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text('{"colour": "red"}')
+    assert not is_secret(tmp_path / name)
+    (tmp_path / name).write_text('{"client_secret": "x"}')
+    assert is_secret(tmp_path / name) and may_be_secret(name)
 
 
 def test_of_some_files_the_content_decides(tmp_path: Path) -> None:
