@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from app.tui.transcript.clean import Cleaner, clean
 from app.tui.transcript.grammar import parser
 from app.tui.transcript.leaves import References
+from app.tui.transcript.links import target_note
 from app.tui.transcript.maths import DOLLAR_LIMIT, FORMULA_LIMIT
 from app.tui.transcript.rows import Mode, Run, add_attributes
 
@@ -204,6 +205,7 @@ class _Reader:
             self._put(url, _with_role(self._style, "link:u"), at + match.start())
             self._href = None
             done = match.start() + len(url)
+            self._note(url, url, self._style, at + done)
         self._put(content[done:], self._style, at + done)
 
     def _code(self, token: Token) -> None:
@@ -253,6 +255,7 @@ class _Reader:
         self._at = max(end, at + 2)
         self._add(words, _with_role(self._style, "link:u"), at, self._at - at)
         self._href = outer
+        self._note(words, source, self._style, at)
 
     def _nest(self, token: Token) -> None:
         if token.nesting > 0:
@@ -302,8 +305,12 @@ class _Reader:
             self._at = _link_end(self._source, self._source.find("]", at))
             self._at = max(self._at, at)
         self._style, self._href = style, outer
-        if self._in.mode.link_targets and href and text not in (href, href.removeprefix("mailto:")):
-            self._add(f" ({_printable(href)})", _with_role(style, "muted"), at, 0)
+        self._note(text, href, style, at)
+
+    def _note(self, text: str, href: str, style: str, at: int) -> None:
+        """Say where a link leads that does not say it itself."""
+        if href and (note := target_note(text, href, whole=self._in.mode.link_targets)):
+            self._add(note, _with_role(style, "muted"), at, 0)
 
     def _linked_text(self, href: str) -> str:
         """The text shown for the link that ends here."""
@@ -332,7 +339,3 @@ def _link_end(source: str, bracket: int) -> int:
     elif source[end : end + 1] == "[":
         return source.find("]", end) + 1 or end
     return end
-
-
-def _printable(text: str) -> str:
-    return "".join([char if char.isprintable() else "\ufffd" for char in text])

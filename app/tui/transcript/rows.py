@@ -76,7 +76,7 @@ class Mode(NamedTuple):
     ascii: bool = False
     """Our own marks come from 0x20-0x7E, and maths stays source."""
     link_targets: bool = False
-    """No clickable links: a target that differs from its text follows in muted brackets."""
+    """No clickable links: a target that differs from its text follows whole, however long it is."""
 
 
 COLOUR = Mode()

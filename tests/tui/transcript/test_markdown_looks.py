@@ -158,7 +158,7 @@ def test_links() -> None:
         ("http://c.d/e", "link:u", "http://c.d/e"),
     ]
     assert shown("[text](http://x.y) <http://a.b>", mode=ASCII) == ["text (http://x.y) http://a.b"]
-    assert shown("![a cat](cat.png)") == ["image: a cat"]
+    assert shown("![a cat](cat.png)") == ["image: a cat (cat.png)"]
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,8 @@ def test_a_definition_links_what_stands_before_it() -> None:
     assert text.rows[0].runs[0].href is None
     text.append("[foo]: http://x.y\n")
     assert text.layout(40) == 0
-    assert [(run.text, run.href) for run in text.rows[0].runs] == [("see ", None), ("Foo", "http://x.y")]
+    runs = [(run.text, run.href) for run in text.rows[0].runs]
+    assert runs == [("see ", None), ("Foo", "http://x.y"), (" (http://x.y)", None)]
 
 
 def test_a_half_written_target_does_not_stick() -> None:

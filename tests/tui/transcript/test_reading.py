@@ -143,7 +143,7 @@ async def test_links_open_only_on_purpose() -> None:
         assert transcript.links(answer) == ["https://a.b/c"]
         await pilot.click(transcript, offset=(9, 0))
         await pilot.click(transcript, offset=(9, 0), control=True)
-        await pilot.click(transcript, offset=(22, 0), control=True)
+        await pilot.click(transcript, offset=(38, 0), control=True)
         await pilot.click(transcript, offset=(5, 0))
         await pilot.pause()
         told = [m for m in pilot.app.told if isinstance(m, Transcript.LinkChosen)]  # type: ignore[attr-defined]

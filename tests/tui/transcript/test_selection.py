@@ -75,7 +75,7 @@ async def drag(transcript: Transcript, pilot: object, start: tuple[int, int], en
 
 async def test_the_mouse_selects_source_text() -> None:
     async with reading([UserTurn("a question"), Answer(TEXT)]) as (transcript, pilot):
-        assert shown(transcript)[2] == "    The bold word, a piece of code and a link."
+        assert shown(transcript)[2] == "    The bold word, a piece of code and a link (http://x.y)."
         await drag(transcript, pilot, (8, 2), (16, 2))
         assert transcript.screen.get_selected_text() == "**bold** word"
         await drag(transcript, pilot, (0, 0), (70, 4))
