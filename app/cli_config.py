@@ -8,7 +8,7 @@ import typer
 
 from app.cli_groups import group
 from app.flags import settings_of
-from app.terminal import sanitize
+from app.terminal import is_terminal, one_line
 
 config = group("Your settings.")
 
@@ -34,7 +34,7 @@ def config_show(
         print(json.dumps({key: {"value": value, "origin": origin} for key, (value, origin) in rows.items()}))
         return
     for key, (value, origin) in rows.items():
-        print(sanitize(f"{key} = {'(not set)' if value is None else json.dumps(value)}    # {origin}"))
+        print(one_line(f"{key} = {'(not set)' if value is None else json.dumps(value)}    # {origin}"))
     if not rows:
         print("Nothing is set: every default holds. `fireside config show --all` lists the settings.")
 
@@ -47,7 +47,7 @@ def config_set(key: str, value: str) -> None:
     if full_name(key) == "theme":
         _check_theme(value)
     name, file = store(key, value)
-    print(f"{name} is set in {file}")
+    print(one_line(f"{name} is set in {file}"))
 
 
 def _check_theme(name: str) -> None:
@@ -66,7 +66,7 @@ def config_unset(key: str) -> None:
     from app.config import forget
 
     name, file = forget(key)
-    print(f"{name} is no longer set in {file}")
+    print(one_line(f"{name} is no longer set in {file}"))
 
 
 @config.command("profiles")
@@ -80,12 +80,16 @@ def config_profiles(as_json: Annotated[bool, typer.Option("--json", help="Print 
     if as_json:
         print(json.dumps({"profiles": names, "folder": str(profiles_folder())}))
         return
-    print("\n".join(names) or f"There is none. A profile is a file NAME.toml in {profiles_folder()}")
+    folder = one_line(str(profiles_folder()))
+    print("\n".join(map(one_line, names)) or f"There is none. A profile is a file NAME.toml in {folder}")
 
 
 @config.command("path")
 def config_path() -> None:
     """Print the path of the settings file."""
+    import sys
+
     from app.paths import config_file
 
-    print(config_file())
+    file = str(config_file())
+    print(one_line(file) if is_terminal(sys.stdout) else file)

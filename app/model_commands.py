@@ -14,7 +14,7 @@ from app.model_fetch import byte_size, fetch
 from app.questions import agreed
 from app.running import running_models, stop
 from app.table import table
-from app.terminal import sanitize
+from app.terminal import one_line
 
 if TYPE_CHECKING:
     from backend.gguf import GGUFInfo
@@ -65,22 +65,22 @@ def plan(name: str | None, *, slots: int, ctx: int | None, as_json: bool) -> Exi
     if as_json:
         print(json.dumps(fields))
         return ExitCode.ANSWERED
-    print(sanitize(f"{found.path.stem}: {made.slots} x {made.max_seq} tokens of context"))
+    print(one_line(f"{found.path.stem}: {made.slots} x {made.max_seq} tokens of context"))
     for device in made.devices:
         parts = (
             f"weights {byte_size(device.weights_bytes)}, cache {byte_size(device.kv_cache_bytes)}, "
             f"compute {byte_size(device.compute_bytes)}"
         )
         free = f" of {byte_size(device.free_bytes)} free" if device.free_bytes else ""
-        print(sanitize(f"  {device.name}: {byte_size(device.total_bytes)}{free} ({parts})"))
+        print("  " + one_line(f"{device.name}: {byte_size(device.total_bytes)}{free} ({parts})"))
     for note in made.notes:
-        print(sanitize(f"  {note}"))
+        print("  " + one_line(note))
     return ExitCode.ANSWERED
 
 
 def pull(name: str, *, yes: bool, projector: bool) -> ExitCode:
     """Fetch a model from the hub, after showing what it takes; without a terminal only with `yes`."""
-    print(sanitize(str(fetch(name, consent=yes, projector=projector))))
+    print(one_line(str(fetch(name, consent=yes, projector=projector))))
     return ExitCode.ANSWERED
 
 
@@ -97,7 +97,7 @@ def show_running(*, as_json: bool) -> ExitCode:
         rows = [
             (
                 str(one.pid),
-                sanitize(one.model),
+                one.model,
                 one.face,
                 age(now - one.since),
                 byte_size(one.resident_bytes or 0),
@@ -121,7 +121,7 @@ def stop_running(name: str | None, *, every: bool) -> ExitCode:
             ended = stop(one)
         except OSError as err:
             raise Failure("stop", f"{one.pid}: {err.strerror}.", exit_code=ExitCode.FAILED) from err
-        print(sanitize(f"{one.model} ({one.pid}) {'ended' if ended else 'still runs'}"))
+        print(one_line(f"{one.model} ({one.pid}) {'ended' if ended else 'still runs'}"))
         code = code if ended else ExitCode.FAILED
     return code
 
@@ -142,7 +142,7 @@ def verify(name: str | None) -> ExitCode:
     words = {True: "ok", False: "DAMAGED", None: "no hash is known"}
     results = list(hub.verify(find_model(name)))
     for path, good in results:
-        print(sanitize(f"{path.name}: {words[good]}"))
+        print(one_line(f"{path.name}: {words[good]}"))
     return ExitCode.NO_MODEL if any(good is False for _, good in results) else ExitCode.ANSWERED
 
 
@@ -165,7 +165,7 @@ def remove(name: str, *, yes: bool) -> ExitCode:
     except hub.HubError as err:
         raise usage(str(err), err.remedy) from err
     for part in removed:
-        print(sanitize(f"deleted {part}"))
+        print(one_line(f"deleted {part}"))
     return ExitCode.ANSWERED
 
 
@@ -178,7 +178,7 @@ def use(name: str) -> ExitCode:
     check_file(path)
     value = str(path.resolve()) if Path(name).expanduser().exists() else name
     _, file = store("model", value)
-    print(sanitize(f"model is set to {value} in {file}"))
+    print(one_line(f"model is set to {value} in {file}"))
     return ExitCode.ANSWERED
 
 
@@ -229,7 +229,7 @@ def _print_fields(fields: dict[str, Any]) -> None:
     width = max(map(len, fields))
     for name, value in fields.items():
         shown = byte_size(value) if name.endswith("_bytes") else _words(value)
-        print(sanitize(f"{name.removesuffix('_bytes').replace('_', ' '):<{width}}  {shown}"))
+        print(one_line(f"{name.removesuffix('_bytes').replace('_', ' '):<{width}}  {shown}"))
 
 
 def _words(value: Any) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from app.exits import ExitCode
 from app.table import table
-from app.terminal import sanitize
+from app.terminal import one_line
 
 if TYPE_CHECKING:
     from backend.models import ModelEntry
@@ -27,10 +27,10 @@ def show(*, as_json: bool) -> ExitCode:
         print("\n".join(table([_HEADINGS, *(_row(entry) for entry in entries)])))
         for entry in entries:
             if entry.problem:
-                print(sanitize(f"{entry.path}: {entry.problem}"), file=sys.stderr)
+                print(one_line(f"{entry.path}: {entry.problem}"), file=sys.stderr)
     else:
         print(f"No model was found. Get the starter: {STARTER_COMMAND}")
-        print(sanitize(f"Or put a .gguf file into {own_folder()}, or name one: fireside --model FILE"))
+        print(one_line(f"Or put a .gguf file into {own_folder()}, or name one: fireside --model FILE"))
     return ExitCode.ANSWERED
 
 
@@ -50,11 +50,11 @@ def _fields(entry: ModelEntry) -> dict[str, str | int | None]:
 
 
 def _row(entry: ModelEntry) -> tuple[str, ...]:
-    name, size = sanitize(entry.name), _short(entry.size_bytes, ("B", "kB", "MB", "GB", "TB"))
+    name, size = entry.name, _short(entry.size_bytes, ("B", "kB", "MB", "GB", "TB"))
     if entry.kind == "broken":
         return (name, size, "", "cannot be loaded", "", entry.source)
     parameters = _short(entry.n_params, ("", "k", "M", "B", "T"))
-    return (name, size, parameters, sanitize(entry.quantization), str(entry.n_ctx_train), entry.source)
+    return (name, size, parameters, entry.quantization, str(entry.n_ctx_train), entry.source)
 
 
 def _short(value: float, units: tuple[str, ...]) -> str:

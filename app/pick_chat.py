@@ -7,7 +7,7 @@ import sys
 from app.exits import usage
 from app.session_commands import changed_at, recent
 from app.table import table
-from app.terminal import is_terminal, sanitize
+from app.terminal import is_terminal
 
 _SHOWN = 20
 
@@ -24,10 +24,7 @@ def pick_chat() -> str:
     chats = recent(_SHOWN)
     if not chats:
         raise usage("There is no chat to go on with.", "Begin one without --resume.")
-    rows = [
-        (str(number), changed_at(one), " ".join(sanitize(one.title or "-").split()))
-        for number, one in enumerate(chats, 1)
-    ]
+    rows = [(str(number), changed_at(one), one.title or "-") for number, one in enumerate(chats, 1)]
     print("\n".join(table(rows)), file=sys.stderr)
     while True:
         print("Which one? (a number; enter for none) ", end="", file=sys.stderr, flush=True)

@@ -21,7 +21,7 @@ from app.sessions.snapshot import SessionSummary
 from app.sessions.store_file import DamagedStoreError
 from app.store_question import makes_room
 from app.table import table
-from app.terminal import is_terminal, notify, prepare, replace_surrogates, sanitize
+from app.terminal import is_terminal, notify, one_line, prepare, replace_surrogates, sanitize
 from backend.scripted import ScriptedEngine
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ def show_all(*, limit: int, archived: bool, as_json: bool) -> ExitCode:
     if as_json:
         print(json.dumps({"sessions": [one.to_wire() for one in found]}))
     elif found:
-        rows = [(one.id, _date(one.updated_at), one.status, _line(one.title or "-")) for one in found]
+        rows = [(one.id, _date(one.updated_at), one.status, one.title or "-") for one in found]
         print("\n".join(table([_HEADINGS, *rows])))
     else:
         print('There is no chat yet. `fireside -p "..."` begins one.')
@@ -160,7 +160,7 @@ def remove(names: Sequence[str], *, yes: bool, undo: bool) -> ExitCode:
                 await manager.undelete(name)
             return
         found = [await find(manager, name) for name in names]
-        titles = ", ".join(one.title or one.id for one in found)
+        titles = ", ".join(one_line(one.title or "") or one.id for one in found)
         if not yes and not agreed(f"Delete {titles}?"):
             raise Failure(
                 "not_confirmed",
@@ -209,7 +209,7 @@ def _write(text: str) -> None:
 
 
 def _line(text: str) -> str:
-    return " ".join(sanitize(text).split())
+    return one_line(text)
 
 
 def _count(count: int, word: str) -> str:

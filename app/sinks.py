@@ -15,7 +15,15 @@ from typing import IO, Any, Protocol
 
 from app.exits import Failure
 from app.markdown_stream import MarkdownStream
-from app.terminal import is_terminal, notify, prepare, replace_surrogates, sanitize, takes_styles
+from app.terminal import (
+    escape_json,
+    is_terminal,
+    notify,
+    prepare,
+    replace_surrogates,
+    sanitize,
+    takes_styles,
+)
 from backend.types import (
     ChatOutcome,
     HeldPiece,
@@ -248,8 +256,9 @@ def first_fenced_block(text: str) -> str | None:
 
 
 def write_json(out: IO[str], value: Mapping[str, Any]) -> None:
-    """`value` as one line of JSON."""
-    out.write(replace_surrogates(json.dumps(value, ensure_ascii=False)) + "\n")
+    """`value` as one line of JSON; a terminal gets it without a character that it would obey or hide."""
+    text = replace_surrogates(json.dumps(value, ensure_ascii=False))
+    out.write((escape_json(text) if is_terminal(out) else text) + "\n")
     out.flush()
 
 

@@ -10,6 +10,7 @@ import io
 import os
 import re
 import sys
+import unicodedata
 from collections.abc import Mapping
 from typing import IO, Literal
 
@@ -22,6 +23,7 @@ _CONTROLS = re.compile(
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # marks and overrides of writing direction
 )
 _SEPARATORS = re.compile("[\u2028\u2029]")  # line ends to Python, of no agreed width to terminals
+_LINE_ENDS = re.compile(r"[ ]*[\n\t][ \n\t]*")
 
 _COLORS: Mapping[str, ColorSystem | None] = {
     "never": None,
@@ -39,6 +41,30 @@ _TITLE_LENGTH = 120
 def sanitize(text: str) -> str:
     """`text` without control characters but newline and tab; lone surrogates become U+FFFD."""
     return replace_surrogates(_SEPARATORS.sub(" ", _CONTROLS.sub("", text)))
+
+
+def one_line(text: str) -> str:
+    """`text`, sanitised, on a single line: a name that somebody else chose can forge no other one."""
+    return _LINE_ENDS.sub(" ", sanitize(text)).strip()
+
+
+def one_row(text: str) -> str:
+    """A part of a row of ours, last looked at before it is drawn: nothing in it moves to another row."""
+    return text if text.isprintable() else sanitize(text).replace("\n", " ").replace("\t", " ")
+
+
+def escape_json(text: str) -> str:
+    """JSON as it may go to a terminal: what that would obey or hide is escaped, and reads back the same."""
+    return "".join([_escaped(char) if _is_unseen(char) else char for char in text])
+
+
+def _is_unseen(char: str) -> bool:
+    return char > "~" and unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+def _escaped(char: str) -> str:
+    data = char.encode("utf-16-be", "surrogatepass")
+    return "".join([f"\\u{data[at : at + 2].hex()}" for at in range(0, len(data), 2)])
 
 
 def replace_surrogates(text: str) -> str:
@@ -120,7 +146,7 @@ def title_sequence(text: str, environ: Mapping[str, str] = os.environ) -> str:
     term = environ.get("TERM", "")
     if term in ("", "dumb", "unknown", "linux", "ansi") or term.startswith(("vt1", "vt2")):
         return ""
-    title = " ".join(sanitize(text).split())[:_TITLE_LENGTH]
+    title = one_line(text)[:_TITLE_LENGTH]
     return f"\x1bk{title}\x1b\\" if in_screen(environ) else f"\x1b]2;{title}\x07"
 
 
@@ -138,4 +164,4 @@ def prepare(stream: IO[str] | None) -> IO[str]:
 def notify(text: str) -> None:
     """One line for the person, on standard error."""
     if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]
-        print(f"fireside: {sanitize(text)}", file=sys.stderr, flush=True)
+        print(f"fireside: {one_line(text)}", file=sys.stderr, flush=True)

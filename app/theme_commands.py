@@ -11,7 +11,7 @@ from app.config import resolve
 from app.exits import ExitCode, usage
 from app.glyphs import Glyphs, choose
 from app.table import table
-from app.terminal import color_depth, sanitize
+from app.terminal import color_depth
 from app.theming import TONES, Attribute, Palette, Theme, ThemeError, Tone
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def show_all(*, as_json: bool) -> int:
             for row in rows
         ]
     ):
-        print(sanitize(line))
+        print(line)
     return ExitCode.ANSWERED
 
 

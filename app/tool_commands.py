@@ -17,7 +17,7 @@ from app import paths
 from app.exits import ExitCode, Failure, usage
 from app.questions import agreed
 from app.table import table
-from app.terminal import is_terminal, notify, replace_surrogates, sanitize
+from app.terminal import is_terminal, notify, one_line, replace_surrogates, sanitize
 from app.tool_choice import registry, trust_book, unknown
 from tools.aside import Aside
 from tools.context import ToolContext
@@ -59,11 +59,14 @@ def show(name: str, workspace: str | None, *, as_json: bool) -> ExitCode:
         fields = {"does": sorted(made.does), "source": made.source, "digest": made.digest}
         print(json.dumps({**made.definition["function"], **fields}))
         return ExitCode.ANSWERED
-    print(sanitize(f"{made.name} ({made.source}; {', '.join(sorted(made.does))})\n\n{made.description}"))
+    print(one_line(f"{made.name} ({made.source}; {', '.join(sorted(made.does))})"))
+    print(f"\n{sanitize(made.description)}")
     for field, schema in made.parameters.get("properties", {}).items():
         must = "" if field in made.parameters.get("required", ()) else ", optional"
         kind = schema.get("type", "any")
-        print(sanitize(f"\n  {field} ({kind}{must})\n      {schema.get('description', '')}".rstrip()))
+        print("\n  " + one_line(f"{field} ({kind}{must})"))
+        if told := one_line(str(schema.get("description", ""))):
+            print(f"      {told}")
     return ExitCode.ANSWERED
 
 
@@ -231,5 +234,4 @@ def _listed(one: Manifest, trusted: bool) -> dict[str, Any]:
 
 def _row(one: Manifest, trusted: bool) -> tuple[str, ...]:
     source = one.source if trusted else f"{one.source}, not trusted"
-    cells = (one.name, ", ".join(one.does), source, one.summary)
-    return tuple(" ".join(sanitize(cell).split()) for cell in cells)
+    return one.name, ", ".join(one.does), source, one.summary

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from app.doctor.check import Check
 from app.exits import ExitCode
-from app.terminal import sanitize
+from app.terminal import one_line
 
 _WIDTH = 8
 
@@ -40,7 +40,7 @@ def checks() -> Iterator[Check]:
 
 
 def _print(check: Check) -> None:
-    print(sanitize(f"{check.state:<{_WIDTH}} {check.name}: {check.text}"))
+    print(one_line(f"{check.state:<{_WIDTH}} {check.name}: {check.text}"))
     for line in check.remedy.splitlines():
-        print(sanitize(f"{'':<{_WIDTH}}   {line}"))
+        print(f"{'':<{_WIDTH}}   {one_line(line)}")
     sys.stdout.flush()

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import cast
 
 from app.glyphs import Glyphs
+from app.terminal import one_row
 from app.theming import CODE, REVERSE, TONES, Palette, Tone
 from app.tui.transcript.rows import Mode, Row, split_style
 
@@ -47,7 +48,7 @@ class Ink:
 
     def write(self, spans: Sequence[Span]) -> str:
         """One row."""
-        return "".join(self._span(text, style) for text, style in spans)
+        return "".join(self._span(one_row(text), style) for text, style in spans)
 
     def body(self, row: Row, width: int) -> str:
         """One row of a laid-out text."""

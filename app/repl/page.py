@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from app.commands.face import Rows
 from app.repl.ink import Ink, Span
 from app.repl.settling import SettlingText, shortened
-from app.terminal import sanitize
+from app.terminal import one_line, sanitize
 from app.tui.widgets.question import Question, body_rows, call_rows, title_row
 from app.tui.widgets.text_rows import RowSpans, wrapped
 
@@ -249,7 +249,7 @@ class StyledPage:
 
     def facts(self, name: str, facts: Sequence[str]) -> None:
         rows: list[RowSpans] = [[("  ", ""), (self._cut(name), "bold")]]
-        for fact in facts:
+        for fact in map(one_line, facts):
             used = sum(cell_len(text) for text, _ in rows[-1])
             if used + 3 + cell_len(fact) > self.measure + TEXT_COLUMN:
                 rows.append([("  ", ""), (fact, "$muted")])
@@ -332,7 +332,7 @@ def _columns(rows: Rows, measure: int) -> list[RowSpans]:
     ]
     found: list[RowSpans] = []
     for row in rows:
-        cells = list(row) + [""] * (count - len(row))
+        cells = [*map(one_line, row)] + [""] * (count - len(row))
         start = sum(width + 3 for width in widths[:-1])
         room = max(10, measure - start)
         last = wrapped(cells[-1], room) if cells else [""]

@@ -8,7 +8,7 @@ from typing import IO
 from app.commands.face import Rows
 from app.glyphs import ASCII
 from app.repl.page import HOW_TO_ANSWER, MOST_RESULT_ROWS, ToolRow
-from app.terminal import notify, sanitize
+from app.terminal import notify, one_line, sanitize
 from app.tui.widgets.question import Question, body_rows, call_rows
 
 
@@ -27,10 +27,10 @@ class PlainPage:
         self._states: set[str] = set()
 
     def user(self, text: str, note: str = "") -> None:
-        self._line(f"you{f' ({note})' if note else ''}: {text}")
+        self._text(f"you{f' ({one_line(note)})' if note else ''}: {text}")
 
     def begin(self, name: str, note: str = "") -> None:
-        self._name = " ".join(sanitize(name).split())
+        self._name = one_line(name)
         if note:
             self._line(f"{self._name} ({note})")
 
@@ -51,10 +51,10 @@ class PlainPage:
             self._line("thought" if seconds is None else f"thought: {seconds:.1f} s")
 
     def tool(self, row: ToolRow) -> None:
-        target = f" {' '.join(sanitize(row.target).split())}" if row.target else ""
+        target = f" {row.target}" if row.target else ""
         self._line(f"tool: {row.name}{target}, {row.outcome}: {row.summary}")
         for line in list(row.detail)[:MOST_RESULT_ROWS]:
-            self._line(f"  {line}")
+            self._line(line, "  ")
 
     def card(self, question: Question, note: str) -> None:
         word = "approve?" if question.kind == "call" else "answer?"
@@ -62,14 +62,14 @@ class PlainPage:
         how = f" ({HOW_TO_ANSWER})" if question.kind == "call" and not self._piped else ""
         self._line(f"{word} {subject}{how}")
         for row in body_rows(question, 10_000, ASCII, None):
-            self._line(f"  {''.join(text for text, _ in row)}")
+            self._line("".join(text for text, _ in row), "  ")
         if note:
-            self._line(f"  {note}")
+            self._line(note, "  ")
 
     def arguments(self, question: Question, arguments: dict[str, object]) -> None:
         """The arguments a person put in place of the model's, as they would run."""
         for row in call_rows(arguments, 10_000, ASCII):
-            self._line(f"  {''.join(text for text, _ in row)}")
+            self._line("".join(text for text, _ in row), "  ")
 
     def state(self, text: str) -> None:
         # A figure that changes would be written again and again: only the word is told, once.
@@ -97,20 +97,24 @@ class PlainPage:
             self._close()
             notify(text)
         elif text.strip():
-            self._line(f"error: {text}" if error else text)
+            # More lines than one are told as such: none of them is a line of the chat.
+            first, *more = (f"error: {text}" if error else text).split("\n")
+            self._line(first)
+            for line in more:
+                self._line(line, "  ")
 
     def table(self, title: str, body: Rows | str) -> None:
         if title:
             self._line(f"{title}:")
         if isinstance(body, str):
-            self._line(body)
+            self._text(body)
             return
         for row in body:
-            self._line("  " + ", ".join(cell for cell in row if cell))
+            self._line(", ".join(cell for cell in row if cell), "  ")
 
     def facts(self, name: str, facts: Sequence[str]) -> None:
         if not self._piped:
-            self._line(", ".join([" ".join(sanitize(name).split()), *facts]))
+            self._line(", ".join([name, *facts]))
 
     def rest(self) -> None:
         self._close()
@@ -136,7 +140,10 @@ class PlainPage:
             self._out.write("\n")
             self._out.flush()
 
-    def _line(self, text: str) -> None:
+    def _line(self, text: str, indent: str = "") -> None:
+        self._text(f"{indent}{one_line(text)}")
+
+    def _text(self, text: str) -> None:
         self._close()
         self.clear_row()
         self._out.write(f"{sanitize(text).rstrip()}\n")

@@ -111,7 +111,8 @@ def _date(seconds: int) -> str:
 
 
 def _name(message: Message) -> str:
-    return {"user": "You", "assistant": message.agent or "Assistant"}.get(message.role, "System")
+    agent = " ".join((message.agent or "Assistant").split())
+    return {"user": "You", "assistant": agent}.get(message.role, "System")
 
 
 # ---- Markdown ------------------------------------------------------------------------------
@@ -135,7 +136,7 @@ def _markdown_of(item: Item) -> str:
             return f"> *Thought*\n>\n{quoted}"
         case FunctionCall():
             arguments = item.approved_arguments or item.arguments
-            return f"**Call** `{item.name}`\n\n{_fenced(arguments, 'json')}"
+            return f"**Call** `{' '.join(item.name.split())}`\n\n{_fenced(arguments, 'json')}"
         case FunctionCallOutput():
             return f"**Result**\n\n{_fenced(item.output)}"
         case Compaction():

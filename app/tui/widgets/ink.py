@@ -9,6 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from app.terminal import one_row
 from app.textual_theme import tone_style
 from app.tui.widgets.cells import Span
 
@@ -44,7 +45,7 @@ class Ink:
 
     def strip(self, spans: Iterable[Span], ground: str) -> Strip:
         """A row of cells."""
-        return Strip([Segment(span.text, self.style(span, ground)) for span in spans if span.text])
+        return Strip([Segment(one_row(span.text), self.style(span, ground)) for span in spans if span.text])
 
     def key(self, name: str) -> str:
         """A key as it is written in a hint."""
