@@ -33,9 +33,11 @@ class Rule:
     """Of the tool's definition; an allowing rule counts only for exactly that."""
     kind: Kind
     values: tuple[str, ...] = ()
-    """What it matches: the words of a command, a folder, an origin, or a call's arguments."""
+    """What it matches: the words of a command ("argv"), those of its words that are no paths ("argv2"),
+    folders, an origin, or a call's arguments. "any" only refuses."""
     others: str = ""
-    """With a command: the canonical JSON of the call's other arguments."""
+    """What has to be the same beside: as canonical JSON the other arguments, or for one call where its
+    paths led."""
     workspace: str = ""
     """The real path it was given in."""
     text: str = ""

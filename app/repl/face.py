@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from app import paths
 from app.commands.face import Choice, Command, Rows, Screen
 from app.config import Settings
 from app.exits import explain
@@ -295,7 +296,8 @@ class ReplFace:
         except FiresideError as err:
             self.page.news(str(explain(err)), error=True)
         else:
-            self.page.facts(self.card.model_id, _facts(self.card, self.start.approve, self.is_private))
+            approve = self.start.approve + (" in home" if paths.holds_home(self.folder) else "")
+            self.page.facts(self.card.model_id, _facts(self.card, approve, self.is_private))
         finally:
             is_over = True
             self.console.status = ""

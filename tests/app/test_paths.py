@@ -58,3 +58,23 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     with pytest.raises(PermissionError, match="belongs to user"):
         paths.make_private_dir(tmp_path / "theirs")
+
+
+def test_a_folder_that_holds_the_home_folder_is_known(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    home = tmp_path / "home" / "me"
+    (home / "project").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(home)
+    monkeypatch.setenv("HOME", str(home))
+    for folder in (
+        home,
+        tmp_path / "link",
+        tmp_path / "home",
+        tmp_path,
+        Path("/"),
+        str(home / "project" / ".."),
+    ):
+        assert paths.holds_home(folder), folder
+    for folder in (home / "project", tmp_path / "home" / "m", "/usr", None):
+        assert not paths.holds_home(folder), folder

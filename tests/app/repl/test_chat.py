@@ -506,6 +506,19 @@ async def test_what_commands_say(line: str, said: str) -> None:
     assert told.code == 0
 
 
+async def test_a_home_folder_as_workspace_is_told(
+    isolated_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(isolated_home)
+    told = await chat("/approve read")
+    assert "The workspace holds your whole home folder: names with a dot in front ask" in " ".join(
+        told.seen.split()
+    )
+    (isolated_home / "project").mkdir()
+    monkeypatch.chdir(isolated_home / "project")
+    assert "whole home folder" not in (await chat("/approve read")).seen
+
+
 async def test_save_keeps_a_profile(isolated_home: Path) -> None:
     await chat("/system Be brief.", "/set temperature 0.25", "/save terse")
     text = (isolated_home / ".config/fireside/profiles/terse.toml").read_text()
