@@ -15,7 +15,9 @@ import shutil
 import stat
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,6 +26,7 @@ from tools.workspace import folder_at
 
 _RECORD = "record.json"
 _THING = "file"
+_MOST_NAMES = 200
 
 
 class AsideError(ToolError):
@@ -54,7 +57,8 @@ class Aside:
     def take(self, workspace: Path, path: Path, reason: str) -> Kept | None:
         """Move `path`, which lies in the real folder `workspace`, aside. None where it is gone.
 
-        No link is followed on the way to it. Raises OSError.
+        No link is followed on the way to it. Raises OSError; then it lies there still, but by another name
+        where that could be done.
         """
         try:
             parent = folder_at(path.parent)
@@ -64,11 +68,19 @@ class Aside:
             if not _is_there(path.name, parent):
                 return None
             name = secrets.token_hex(4)
-            place = self._folder() / name
-            place.mkdir(mode=0o700)
             kept = Kept(name, str(workspace), str(path.relative_to(workspace)), reason, time.time())
-            (place / _RECORD).write_text(json.dumps(asdict(kept)))
-            _move(path.name, parent, place / _THING)
+            place = None
+            try:
+                place = self._folder() / name
+                place.mkdir(mode=0o700)
+                (place / _RECORD).write_text(json.dumps(asdict(kept)))
+                _move(path.name, parent, place / _THING)
+            except (OSError, RecursionError) as err:
+                with contextlib.suppress(OSError):
+                    os.rename(path.name, f"aside-{name}", src_dir_fd=parent, dst_dir_fd=parent)
+                if place is not None:
+                    shutil.rmtree(place, ignore_errors=True)
+                raise OSError(f"it cannot be moved: {err}") from err
             return kept
         finally:
             os.close(parent)
@@ -101,8 +113,7 @@ class Aside:
             if thing.is_symlink():
                 return f"a link to {os.readlink(thing)}"
             if thing.is_dir():
-                names = sorted(str(one.relative_to(thing)) for one in thing.rglob("*"))
-                return "\n".join(names[:200]) or "an empty folder"
+                return "\n".join(islice(_names(str(thing)), _MOST_NAMES)) or "an empty folder"
             with thing.open("rb") as file:
                 return file.read(limit_bytes).decode("utf-8", "replace")
         except OSError as err:
@@ -131,14 +142,28 @@ class Aside:
         place = self._folder() / kept.id
         try:
             shutil.rmtree(place)
-        except OSError as err:
-            raise AsideError(f"{place} cannot be deleted: {err.strerror}.") from err
+        except (OSError, RecursionError) as err:
+            raise AsideError(f"{place} cannot be deleted: {err}.") from err
 
     def _folder(self) -> Path:
         if self._made is None:
             self._made = self._given or _temporary()
             self._made.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self._made
+
+
+def _names(top: str) -> Iterator[str]:
+    todo = [top]
+    while todo:
+        folder = todo.pop()
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError:
+            continue
+        for entry in entries:
+            yield os.path.relpath(entry.path, top)
+            if entry.is_dir(follow_symlinks=False):
+                todo.append(entry.path)
 
 
 def _temporary() -> Path:
@@ -174,11 +199,12 @@ def _move(name: str, folder: int, to: Path) -> None:
 
 def _open_up(folder: Path) -> None:
     """Make a folder and those in it readable by their owner."""
-    folder.chmod(0o700)
-    for above, folders, _ in os.walk(folder):
-        for name in folders:
-            if not (below := Path(above, name)).is_symlink():
-                below.chmod(0o700)
+    todo = [str(folder)]
+    while todo:
+        above = todo.pop()
+        os.chmod(above, 0o700)
+        with os.scandir(above) as entries:
+            todo += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
 
 
 def _bring(thing: Path, name: str, folder: int) -> None:

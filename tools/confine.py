@@ -7,6 +7,7 @@ outside of it may have meant them: these are told, and left.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ from tools.process import Ended, run_process
 from tools.sandbox import Sandbox, Wrapped, filtered, last_verdict, look_over, remember
 from tools.survey import Key, Spot, Survey
 from tools.workspace import Workspace
+
+logger = logging.getLogger("fireside")
 
 NOTE_BYTES = 640
 """The longest note about what was left, in UTF-8."""
@@ -92,8 +95,12 @@ def _settle(
     context: ToolContext, before: Survey, wrapped: Wrapped, expected: set[Path], confined: bool
 ) -> str:
     space = context.place
-    left = compare(before, look_over(space), wrapped.guarded, expected)
-    return tidy(space, left, context.aside) if confined else _told(space, left)
+    try:
+        left = compare(before, look_over(space), wrapped.guarded, expected)
+        return tidy(space, left, context.aside) if confined else _told(space, left)
+    except Exception as err:  # Whatever it left, its output must not get lost over that.
+        logger.warning("what a run left could not be looked at", exc_info=True)
+        return f"[what it left could not be looked at, so look yourself: {type(err).__name__}]"
 
 
 def compare(before: Survey, after: Survey, guarded: frozenset[Key], expected: set[Path]) -> Left:

@@ -37,6 +37,7 @@ _PROGRAMS = (
     ".local/pipx .local/share/pnpm miniconda3 anaconda3 miniforge3 mambaforge"
 ).split()
 """Where programs that a person installs for themself lie, below the home."""
+_FIRST_PERSON, _NOBODY = 1000, 65534
 _TMP_VARIABLES = ("TMPDIR", "XDG_RUNTIME_DIR", "TMUX_TMPDIR")
 _MOST_GUARDS = 250
 """Mounts for what becomes code: each costs the more, the more there are."""
@@ -65,8 +66,18 @@ def holds_system(folder: Path) -> bool:
 
 def holds_homes(folder: Path) -> bool:
     """Whether `folder` is, or has in it, somebody's home."""
-    others = [Path(path) for path in ("/home", "/root") if os.path.isdir(path)]
-    return any(_is_within(home, folder) for home in (*homes(), *others))
+    return any(_is_within(home, folder) for home in (*homes(), *_other_homes()))
+
+
+def _other_homes() -> list[Path]:
+    """The homes of people in the user database of this machine, and those in the usual place."""
+    found = [Path("/root"), *(Path(path) for path in glob.glob("/home/*"))]
+    with suppress(OSError), open("/etc/passwd", encoding="utf-8", errors="surrogateescape") as file:
+        for line in file:
+            fields = line.rstrip("\n").split(":")
+            if len(fields) == 7 and fields[2].isdecimal() and _FIRST_PERSON <= int(fields[2]) < _NOBODY:
+                found.append(Path(os.path.realpath(fields[5])))
+    return [path for path in found if path.is_dir() and len(path.parts) > 1 and not holds_system(path)]
 
 
 def programs(space: Workspace) -> tuple[Path, ...]:
@@ -130,7 +141,9 @@ def _covers() -> list[Path]:
     """The folders to cover, none of them within another."""
     named = [*_COVERED, *(os.environ.get(name, "") for name in _TMP_VARIABLES)]
     real = {Path(os.path.realpath(path)) for path in named if path.startswith("/")}
-    wanted = _by_depth(path for path in (*real, *homes()) if path.is_dir() and not _is_kept(path))
+    wanted = _by_depth(
+        path for path in (*real, *homes(), *_other_homes()) if path.is_dir() and not _is_kept(path)
+    )
     found: list[Path] = []
     for path in wanted:
         if not _is_below(path, found):

@@ -22,6 +22,7 @@ from tools.survey import Key, Survey, survey
 from tools.workspace import Workspace
 
 _NAMESPACES = ("--die-with-parent", "--new-session", "--unshare-all")
+_PROGRAMS = ("/usr/bin", "/bin", "/usr/local/bin")
 _VERDICT_S = 120.0
 
 
@@ -63,7 +64,7 @@ class Sandbox:
             return f"the workspace {space.root} holds the system itself"
         if mounts.holds_homes(space.root):
             return "the workspace holds a home folder, so that all in it can be read and changed"
-        if space.root in space.path_folders:
+        if space.root in mounts.programs(space):
             return "the workspace itself is a folder of programs"
         return verdict(space)
 
@@ -157,7 +158,9 @@ def find_sandbox() -> Sandbox:
     first time: not on the event loop."""
     if sys.platform != "linux":
         return Sandbox(None, "there is no sandbox on this system")
-    program = shutil.which("bwrap")
+    # First where no project can put another one.
+    folders = [*_PROGRAMS, *(name for name in os.environ.get("PATH", "").split(":") if name.startswith("/"))]
+    program = shutil.which("bwrap", path=":".join(folders))
     if program is None:
         return Sandbox(None, "bubblewrap is not installed")
     from tools.escape import try_to_escape

@@ -222,19 +222,30 @@ def _mark(path: Path) -> tuple[Mark, bool]:
     if not stat.S_ISDIR(found.st_mode):
         return _file_mark(found), found.st_nlink > 1
     marks: list[object] = [found.st_dev, found.st_ino]
-    others = False
-    for folder, folders, names in os.walk(path):
-        folders.sort()
-        for name in (*sorted(names), *folders):
-            one = os.lstat(os.path.join(folder, name))
-            if stat.S_ISDIR(one.st_mode):
+    others, todo = False, [str(path)]
+    while todo and len(marks) <= _MOST_MARKED:
+        folder = todo.pop()
+        for name in _sorted_names(folder):
+            below = f"{folder}/{name}"
+            try:
+                one = os.lstat(below)
+            except OSError:  # Too deep for a path, or gone.
                 marks.append(name)
+                continue
+            if stat.S_ISDIR(one.st_mode):
+                todo.append(below)
+                marks += (name, one.st_ino)
                 continue
             marks += (name, *_file_mark(one))
             others = others or one.st_nlink > 1
-        if len(marks) > _MOST_MARKED:
-            break
     return tuple(marks), others
+
+
+def _sorted_names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
 
 
 def _file_mark(found: os.stat_result) -> Mark:

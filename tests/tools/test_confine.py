@@ -393,3 +393,48 @@ async def test_b5_git_tells_the_state_of_a_further_work_tree(
     (other / ".git").write_text((home / "tree" / ".git").read_text())
     context.space = Workspace.at(other)
     assert "not a git repository" in (await use(run_shell, context, command="git log")).text
+
+
+async def test_b6_folders_deeper_than_a_path_are_no_way_past_it(
+    use: Use, space: Workspace, context: ToolContext, tmp_path: Path
+) -> None:
+    code = (
+        "import os\n"
+        "for top in ('.vscode', 'deep'):\n"
+        "    os.mkdir(top); os.chdir(top)\n"
+        "    for _ in range(1500): os.mkdir('ddd'); os.chdir('ddd')\n"
+        f"    open('.envrc', 'w').close(); os.chdir({str(space.root)!r})\n"
+    )
+    try:
+        result = await use(run_python, context, code=code)
+        assert "aside" in result.text
+        assert not (space.root / ".vscode").exists()
+        assert [spot for spot in look_over(space).code if len(str(spot.path)) < 4000] == []
+    finally:  # Neither Python nor pytest can delete these.
+        for folder in (space.root, tmp_path / "aside"):
+            subprocess.run(["rm", "-rf", str(folder)], check=True)
+
+
+def test_b6_what_cannot_be_kept_gets_another_name(space: Workspace, tmp_path: Path) -> None:
+    (tmp_path / "full").write_text("no folder")
+    before = look_over(space)
+    (space.root / ".envrc").write_text("evil")
+    left = compare(before, look_over(space), frozenset(), set())
+    note = tidy(space, left, Aside(tmp_path / "full" / "aside"))
+    assert "could not be moved aside" in note
+    assert not (space.root / ".envrc").exists()
+    assert [path.read_text() for path in space.root.glob("aside-*")] == ["evil"]
+
+
+@pytest.mark.parametrize("name", [b"\xff", b"a b", b"a\nb", b"--x", b"\xe2\x80\xae"])
+async def test_b6_odd_names_are_guarded_and_moved_as_others(
+    use: Use, space: Workspace, context: ToolContext, name: bytes
+) -> None:
+    folder = Path(os.fsdecode(os.path.join(os.fsencode(space.root), name)))
+    folder.mkdir()
+    (folder / ".envrc").write_text("good")
+    await use(
+        run_shell, context, command='for d in *; do echo evil > "./$d/.envrc"; echo evil > "./$d/.exrc"; done'
+    )
+    assert (folder / ".envrc").read_text() == "good"
+    assert not (folder / ".exrc").exists()

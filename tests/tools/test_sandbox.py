@@ -246,6 +246,7 @@ def test_b5_only_some_machines_have_a_filter() -> None:
 
 
 def test_b5_without_bubblewrap_there_is_no_sandbox_and_why_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandboxes, "_PROGRAMS", ())
     monkeypatch.setenv("PATH", "/nowhere")
     found = find_sandbox.__wrapped__()
     assert not found.proven
@@ -259,6 +260,7 @@ def test_b5_a_bubblewrap_that_does_not_start_is_none(monkeypatch: pytest.MonkeyP
     fake = tmp_path / "bwrap"
     fake.write_text("#!/bin/sh\necho 'No permissions to create new namespace' >&2\nexit 1\n")
     fake.chmod(0o755)
+    monkeypatch.setattr(sandboxes, "_PROGRAMS", ())
     monkeypatch.setenv("PATH", str(tmp_path))
     found = find_sandbox.__wrapped__()
     assert found.bwrap is None
@@ -275,6 +277,7 @@ def test_b5_a_bubblewrap_that_confines_nothing_is_none(
         '#!/bin/sh\nwhile [ "$1" != -- ]; do [ "$1" = --chdir ] && cd "$2"; shift; done\nshift\nexec "$@"\n'
     )
     fake.chmod(0o755)
+    monkeypatch.setattr(sandboxes, "_PROGRAMS", ())
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     (Path(os.environ["HOME"]) / "letter").write_text("private")
     found = find_sandbox.__wrapped__()
@@ -416,3 +419,40 @@ def test_b8_a_workspace_too_large_to_watch_is_confined_in_part_only(
     sandbox = Sandbox("/usr/bin/bwrap")
     told = sandbox.describe(network=False, space=space)
     assert told.startswith("sandboxed only in part, because the workspace holds more than 2 files")
+
+
+def test_b8_the_home_of_somebody_else_is_a_home_too(
+    sandbox: Sandbox, space: Workspace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    other = tmp_path / "srv" / "alice"
+    other.mkdir(parents=True)
+    (other / "letter").write_text("private")
+    monkeypatch.setattr(mounts, "_COVERED", ())
+    monkeypatch.setattr(mounts, "_other_homes", lambda: [other])
+    assert "private" not in inside(sandbox, space, f"cat {other}/letter").stdout
+    told = sandbox.describe(network=False, space=Workspace.at(other))
+    assert "home not hidden" in told and "only in part" in told
+
+
+def test_b8_homes_are_found_in_the_user_database() -> None:
+    for home in mounts._other_homes():
+        assert home.is_dir()
+        assert home != Path("/")
+        assert not mounts.holds_system(home)
+
+
+def test_b5_no_project_puts_its_own_bubblewrap_first(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if not any(Path(folder, "bwrap").exists() for folder in sandboxes._PROGRAMS):
+        pytest.skip("bubblewrap lies elsewhere here")
+    fake = tmp_path / "bwrap"
+    fake.write_text("#!/bin/sh\nexit 0\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert find_sandbox.__wrapped__().bwrap == sandbox.bwrap
+
+
+def test_b8_the_system_keeps_its_secrets(sandbox: Sandbox, space: Workspace) -> None:
+    told = inside(sandbox, space, "cat /etc/shadow /etc/gshadow /etc/sudoers /etc/ssh/ssh_host_*_key")
+    assert told.stdout == ""
