@@ -6,8 +6,8 @@ Only an exact answer allows anything; whatever else is said refuses.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
 from app.commands.face import Choice
@@ -15,8 +15,7 @@ from app.glyphs import Glyphs
 from app.repl.console import Console
 from app.repl.ink import Span
 from app.repl.page import Page
-from app.tui.widgets.question import Question, read_field
-from tools.preview import visible
+from app.tui.widgets.question import Question, Scope, editable_json, read_field, rule_text
 
 NO_ANSWER: dict[str, Any] = {"action": "cancel", "content": {"timeout": True}}
 """Where nobody is there; the audit log then blames no person."""
@@ -31,6 +30,10 @@ class Editor(Protocol):
     async def __call__(self, text: str, suffix: str = ".md") -> str | None: ...
 
 
+async def _unchanged(question: Question) -> Question:
+    return question
+
+
 @dataclass(frozen=True)
 class Dialog:
     """Asks on `console` about what stands on `page`."""
@@ -39,6 +42,8 @@ class Dialog:
     page: Page
     glyphs: Glyphs
     edit: Editor
+    consider: Callable[[Question], Awaitable[Question]] = field(default=_unchanged)
+    """Finds out what other arguments of a call would do."""
 
     async def answer(self, question: Question) -> Mapping[str, Any]:
         """What the person says to a question, as `resolve_elicitation` takes it."""
@@ -51,52 +56,95 @@ class Dialog:
     # ---- calls -----------------------------------------------------------------------------
 
     async def _approve(self, question: Question) -> Mapping[str, Any]:
-        edited: dict[str, Any] | None = None
+        waived = False
         while True:
-            line = await self.console.ask(self._keys(question, edited is not None), armed=edited is None)
-            key, _, reason = (line or "").strip().partition(" ")
-            match key:
-                case "y":
-                    content: dict[str, Any] = {"scope": "once"}
-                    return _accept(content if edited is None else {**content, "arguments": edited})
-                case "s" | "a" if edited is None and not reason:
-                    scope = "session" if key == "s" else "always"
-                    if (offer := question.offer(scope)) is not None:
-                        words = visible(str(offer.get("text", ""))).replace("\n", " ")
-                        until = "in this chat" if key == "s" else "always; /tools takes it back"
-                        self.page.news(f"Allowed {until}: {words}")
-                        return _accept({"scope": scope, "rule": offer["id"]})
-                    self.page.news("Nothing can be remembered for this call; it runs this once only with y.")
-                case "e" if not reason:
-                    edited = await self._edited(question, edited) or edited
-                case "x" if not reason:
-                    return STOP
-                case _:
-                    if line is None:
-                        return STOP
-                    said = reason
-                    if key not in ("n", "no"):
-                        # Other words refuse too, and the model is told them.
-                        said = line.strip() if reason else ""
-                        self.page.news("Refused: only y, s or a alone allow a call.")
-                    return {"action": "decline", "content": {"reason": said} if said else {}}
+            left = 0 if waived else self.page.unread(question)
+            line = await self.console.ask(self._keys(question, left), armed=True)
+            if line is None:
+                return STOP
+            said = line.strip()
+            key, _, reason = said.partition(" ")
+            if "\n" in line:
+                self._keep(line)
+            elif left and (passed := self._reads(said, left)) is not None:
+                waived = passed
+            elif said == "y":
+                return _accept({"arguments": question.arguments} if question.edited else {"scope": "once"})
+            elif said in ("s", "a"):
+                if (found := self._remembered(question, "session" if said == "s" else "always")) is not None:
+                    return found
+            elif said == "e":
+                if (changed := await self._edited(question)) is not None:
+                    question, waived = changed, False
+            elif said == "x":
+                return STOP
+            else:
+                return self._refused(said, reason if key in ("n", "no") else None)
 
-    def _keys(self, question: Question, is_edited: bool) -> list[Span]:
-        keys = [("y", "once"), ("s", "this chat"), ("a", "always"), ("e", "edit")]
-        if is_edited or not question.offers:
-            keys = [keys[0], keys[3]]
-        keys += [("n", "no, go on"), ("x", "no, stop")]
+    def _reads(self, said: str, left: int) -> bool | None:
+        """Whether the rows that are left need not be read; None where something else was said."""
+        match said:
+            case "":
+                self.page.read_on()
+            case "y" | "s" | "a":
+                self.page.news(f"{left:,} rows of it are unread: enter shows more, u answers all the same.")
+            case _:
+                return True if said == "u" else None
+        return False
+
+    def _remembered(self, question: Question, scope: Scope) -> Mapping[str, Any] | None:
+        offer = question.offer(scope)
+        if offer is None:
+            self.page.news("That cannot be remembered for this call; it runs this once only with y.")
+            return None
+        until = "in this chat" if scope == "session" else "always; /tools takes it back"
+        self.page.news(f"Allowed {until}: {rule_text(offer)}")
+        return _accept({"scope": scope, "rule": offer["id"]})
+
+    def _refused(self, said: str, reason: str | None) -> Mapping[str, Any]:
+        """A no; other words refuse too, and the model is told them."""
+        if reason is None:
+            reason = said if " " in said else ""
+            self.page.news("Refused: only y, s or a alone allow a call.")
+        return {"action": "decline", "content": {"reason": reason} if reason else {}}
+
+    def _keep(self, text: str) -> None:
+        """Several lines at once are a paste: a part of the next message, and no answer."""
+        self.console.insert(text)
+        self.page.news("Several lines at once are no answer; they are in your draft.")
+
+    def _keys(self, question: Question, left: int) -> list[Span]:
+        keys = [("y", "once")]
+        keys += [("s", "this chat")] if question.offer("session") is not None else []
+        keys += [("a", "always")] if question.offer("always") is not None else []
+        if left:
+            keys = [("enter", "reads on"), ("u", f"{left:,} rows unread, allow all the same")]
+        keys += [("e", "edit"), ("n", "no, go on"), ("x", "no, stop")]
         spans = self._edge()
         for key, words in keys:
             spans += [(self.glyphs.key(key), "bold $approval"), (f" {words}  ", "")]
         return [*spans[:-1], (f" {keys[-1][1]} ", ""), (f"{self.glyphs.prompt} ", "bold $approval")]
 
+    async def _read_first(self, question: Question) -> bool:
+        """Show all of a form's message; False where the person refuses before."""
+        while left := self.page.unread(question):
+            keys = f"enter reads on, u answers with {left:,} rows unread, n refuses"
+            line = await self.console.ask(self._prompt(keys), armed=True)
+            match (line or "n").strip() if line is None or line else "":
+                case "":
+                    self.page.read_on()
+                case "u":
+                    return True
+                case _:
+                    return False
+        return True
+
     def _edge(self) -> list[Span]:
         return [(f"{self.glyphs.waiting} ", "bold $approval")] if self.console.draws else []
 
-    async def _edited(self, question: Question, before: dict[str, Any] | None) -> dict[str, Any] | None:
-        """The arguments as the person wants them, shown as they would run."""
-        text = json.dumps(before or question.arguments, ensure_ascii=False, indent=2)
+    async def _edited(self, question: Question) -> Question | None:
+        """The question about the arguments as the person wants them, shown as they would run."""
+        text = editable_json(question.arguments, indent=2)
         for _ in range(MOST_TRIES):
             changed = await self.edit(text, ".json")
             if changed is None or not changed.strip():
@@ -108,8 +156,8 @@ class Dialog:
                 text = changed
                 continue
             if isinstance(held, dict):
-                found = cast("dict[str, Any]", held)
-                self.page.card(replace(question, arguments=found, details={}), "with your arguments")
+                found = await self.consider(question.with_arguments(cast("dict[str, Any]", held)))
+                self.page.card(found, "with your arguments")
                 return found
             self.page.news("The arguments are a JSON object.", error=True)
             text = changed
@@ -118,6 +166,8 @@ class Dialog:
     # ---- forms -----------------------------------------------------------------------------
 
     async def _choice(self, question: Question) -> Mapping[str, Any]:
+        if not await self._read_first(question):
+            return {"action": "decline"}
         rows = [(choice.key, choice.label, choice.detail) for choice in question.choices]
         self.page.table("", rows)
         line = await self.console.ask(self._prompt("answer"), armed=True)
@@ -128,6 +178,8 @@ class Dialog:
         return STOP if line is None else {"action": "decline"}
 
     async def _form(self, question: Question) -> Mapping[str, Any]:
+        if not await self._read_first(question):
+            return {"action": "decline"}
         content: dict[str, Any] = {}
         is_first = True
         for asked in question.fields:

@@ -37,6 +37,7 @@ _SEQUENCE = re.compile(
 )  # without the cursor's place, the mouse and the console
 _SHIFT, _ALT, _CTRL = 1, 2, 4
 _ENTER, _LINE_BREAK = 13, "\x1b\r"
+_LINE_ENDS = (Keys.ControlM, Keys.ControlJ)
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -133,6 +134,8 @@ class KeysInput(Vt100Input):
         self.parser = PasteParser()
         self.deaf_until = 0.0
         """`time.monotonic()` before which keys are dropped, Ctrl-C apart."""
+        self.whole = False
+        """Whether keys that come together with a line end are a paste: so it is while a question waits."""
         self._waiting: list[KeyPress] = []
         self._ready: Callable[[], None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -147,7 +150,7 @@ class KeysInput(Vt100Input):
         self._watch_paste()
         if time.monotonic() < self.deaf_until:
             return [key for key in found if key.key == Keys.ControlC]
-        return found
+        return _together(found) if self.whole else found
 
     def flush_keys(self) -> list[KeyPress]:
         return self.parser.flush()
@@ -167,6 +170,21 @@ class KeysInput(Vt100Input):
             self._ready()
         elif self.parser.in_paste:
             self._watch_paste()
+
+
+def _together(keys: list[KeyPress]) -> list[KeyPress]:
+    """Keys of one read as the paste that they are, where one of several of them ends a line."""
+    texts = ["\n" if key.key in _LINE_ENDS else key.data for key in keys]
+    if (
+        len(keys) < 2
+        or "\n" not in texts
+        or any(
+            (len(text) > 1 and key.key != Keys.BracketedPaste) or (text < " " and text != "\n")
+            for text, key in zip(texts, keys, strict=True)
+        )
+    ):
+        return keys
+    return [KeyPress(Keys.BracketedPaste, "".join(texts))]
 
 
 def _key_of(found: re.Match[str]) -> str:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, cast
 
 from rich.cells import cell_len
 
@@ -17,13 +18,17 @@ from app.commands.face import Rows
 from app.repl.ink import Ink, Span
 from app.repl.settling import SettlingText, shortened
 from app.terminal import one_line, sanitize
-from app.tui.widgets.question import Question, body_rows, call_rows, title_row
+from app.tui.widgets.card_body import Body
+from app.tui.widgets.question import Question, Scope, body_of, fact_rows, rule_text, title_row
 from app.tui.widgets.text_rows import RowSpans, wrapped
 
 MEASURE = 92
 TEXT_COLUMN = 2
 MOST_RESULT_ROWS = 4
 HOW_TO_ANSWER = "key, then enter"
+LEAST_PAGE_ROWS = 5
+CARD_ROWS = 8
+"""Rows of the screen that the first page of a card leaves for its title, its facts and the question."""
 Kind = Literal["blank", "user", "head", "aside", "answer", "stats", "note", "news", "table", "card"]
 
 
@@ -36,6 +41,44 @@ class ToolRow:
     outcome: Literal["done", "failed", "refused"]
     summary: str
     detail: Sequence[str] = ()
+
+
+@dataclass
+class Unread:
+    """The body of a card, and how much of it was written."""
+
+    question_id: str = ""
+    body: Body | None = None
+    written: int = 0
+
+    @property
+    def count(self) -> int:
+        """Rows that were not written yet."""
+        return 0 if self.body is None else len(self.body) - self.written
+
+    def take(self, count: int) -> list[RowSpans]:
+        """The next rows."""
+        rows = [] if self.body is None else self.body.rows(self.written, count)
+        self.written += len(rows)
+        return rows
+
+
+def offer_rows(question: Question, cells: int) -> list[RowSpans]:
+    """What each answer would remember, whole."""
+    if question.kind != "call":
+        return []
+    rows: list[RowSpans] = []
+    for scope, key in (("session", "s"), ("always", "a")):
+        offer = question.offer(cast("Scope", scope))
+        if offer is not None:
+            until = "until this chat closes" if key == "s" else "from now on; /tools takes it back"
+            said = f"allows {rule_text(offer)} {until}"
+            rows += (
+                [[(f"{key} ", "bold $approval"), (said, "$muted")]]
+                if len(said) < cells - 2
+                else [[(part, "$muted")] for part in wrapped(f"{key} {said}", cells)]
+            )
+    return rows
 
 
 class Page(Protocol):
@@ -71,6 +114,14 @@ class Page(Protocol):
 
     def card(self, question: Question, note: str) -> None:
         """A question to the person, whole; `note` says how to come to answer it."""
+        ...
+
+    def unread(self, question: Question) -> int:
+        """Rows of the last card that were not written yet; none where it asks something else."""
+        ...
+
+    def read_on(self, count: int = 0) -> None:
+        """Write more of the last card: so many rows, or a screenful."""
         ...
 
     def state(self, text: str) -> None:
@@ -113,7 +164,11 @@ class StyledPage:
         columns: Callable[[], int],
         *,
         show_thinking: bool = False,
+        lines: Callable[[], int] = lambda: shutil.get_terminal_size().lines,
     ) -> None:
+        """`columns` and `lines` of the screen now."""
+        self._lines = lines
+        self._unread = Unread()
         self.ink = ink
         self._put = put
         self._live = live
@@ -198,20 +253,27 @@ class StyledPage:
         glyphs = self.ink.glyphs
         # The full screen's card takes keys at once; here a line is written.
         ends: list[Span] = [(HOW_TO_ANSWER, "$muted")] if question.kind == "call" else []
-        rows = [
-            title_row(question, ends, self.measure, glyphs, False),
-            *body_rows(question, self.measure - 2, glyphs, None),
-        ]
+        cells = self.measure - 2
+        self._unread = Unread(question.id, body_of(question, cells, glyphs))
+        self._print("aside", self._edge_rows([title_row(question, ends, self.measure, glyphs)]))
+        self.read_on(self._page_rows())
+        rows = [*fact_rows(question, cells, glyphs), *offer_rows(question, cells)]
         if note:
             rows.append([(note, "$muted")])
-        edge: Span = (f"{glyphs.waiting} ", "bold $approval")
-        self._print("aside", [[edge, *row] for row in rows])
+        self._print("aside", self._edge_rows(rows))
 
-    def arguments(self, question: Question, arguments: dict[str, object]) -> None:
-        """The arguments a person put in place of the model's, as they would run."""
+    def unread(self, question: Question) -> int:
+        return self._unread.count if self._unread.question_id == question.id else 0
+
+    def read_on(self, count: int = 0) -> None:
+        self._print("aside", self._edge_rows(self._unread.take(count or self._page_rows())))
+
+    def _page_rows(self) -> int:
+        return max(LEAST_PAGE_ROWS, self._lines() - CARD_ROWS)
+
+    def _edge_rows(self, rows: Sequence[Sequence[Span]]) -> list[RowSpans]:
         edge: Span = (f"{self.ink.glyphs.waiting} ", "bold $approval")
-        rows = call_rows(arguments, self.measure - 2, self.ink.glyphs)
-        self._print("aside", [[edge, *row] for row in rows])
+        return [[edge, *row] for row in rows]
 
     def state(self, text: str) -> None:
         self._state = text

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from typing import IO
 
 from app.commands.face import Rows
 from app.glyphs import ASCII
-from app.repl.page import HOW_TO_ANSWER, MOST_RESULT_ROWS, ToolRow
+from app.repl.page import (
+    CARD_ROWS,
+    HOW_TO_ANSWER,
+    LEAST_PAGE_ROWS,
+    MOST_RESULT_ROWS,
+    ToolRow,
+    Unread,
+    offer_rows,
+)
 from app.terminal import notify, one_line, sanitize
-from app.tui.widgets.question import Question, body_rows, call_rows
+from app.tui.widgets.question import Question, body_of, fact_rows
+
+PLAIN_CELLS = 120
+"""Where rows of a card break: what is read aloud is not as wide as a screen."""
 
 
 class PlainPage:
@@ -25,6 +37,7 @@ class PlainPage:
         self._name = "model"
         self._open = ""
         self._states: set[str] = set()
+        self._unread = Unread()
 
     def user(self, text: str, note: str = "") -> None:
         self._text(f"you{f' ({one_line(note)})' if note else ''}: {text}")
@@ -61,14 +74,19 @@ class PlainPage:
         subject = question.tool if question.kind == "call" else question.message
         how = f" ({HOW_TO_ANSWER})" if question.kind == "call" and not self._piped else ""
         self._line(f"{word} {subject}{how}")
-        for row in body_rows(question, 10_000, ASCII, None):
+        self._unread = Unread(question.id, body_of(question, PLAIN_CELLS, ASCII))
+        self.read_on(self._unread.count if self._piped else 0)
+        for row in [*fact_rows(question, PLAIN_CELLS, ASCII), *offer_rows(question, PLAIN_CELLS)]:
             self._line("".join(text for text, _ in row), "  ")
         if note:
             self._line(note, "  ")
 
-    def arguments(self, question: Question, arguments: dict[str, object]) -> None:
-        """The arguments a person put in place of the model's, as they would run."""
-        for row in call_rows(arguments, 10_000, ASCII):
+    def unread(self, question: Question) -> int:
+        return self._unread.count if self._unread.question_id == question.id else 0
+
+    def read_on(self, count: int = 0) -> None:
+        page = max(LEAST_PAGE_ROWS, shutil.get_terminal_size().lines - CARD_ROWS)
+        for row in self._unread.take(count or page):
             self._line("".join(text for text, _ in row), "  ")
 
     def state(self, text: str) -> None:

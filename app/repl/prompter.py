@@ -29,6 +29,7 @@ from prompt_toolkit.shortcuts import CompleteStyle
 
 from app.repl.console import ARM_S, Ended, Line
 from app.repl.keys_input import KeysInput
+from app.terminal import sanitize
 from app.theme_styles import prompt_depth, prompt_style
 from app.tui.sending import blocks_of
 from app.tui.widgets.paste import Folds, is_long, normalized
@@ -246,7 +247,13 @@ class Prompter:
 
         @keys.add("<bracketed-paste>")
         def _paste(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
-            event.current_buffer.insert_text(" ".join(normalized(event.data).split("\n")).strip())
+            text = sanitize(normalized(event.data))
+            if armed:
+                # What was written elsewhere is a part of the message, and answers nothing.
+                self._next, self._place = self._next + event.current_buffer.text + text, None
+                event.current_buffer.reset()
+            else:
+                event.current_buffer.insert_text(" ".join(text.split("\n")).strip())
 
         if armed:
             clear_typeahead(self.input)
@@ -260,7 +267,7 @@ class Prompter:
             include_default_pygments_style=False,
             color_depth=self._session.color_depth,
         )
-        self._asking = session.app
+        self._asking, self.input.whole = session.app, True
         try:
             found = await session.prompt_async(
                 default=default, set_exception_handler=False, handle_sigint=False
@@ -268,7 +275,7 @@ class Prompter:
         except EOFError:
             return None
         finally:
-            self._asking = None
+            self._asking, self.input.whole = None, False
         return None if found is None else str(found)
 
     # ---- parts -----------------------------------------------------------------------------

@@ -138,10 +138,13 @@ class Focus(Rooms):
         if self.focused is not self.approval:
             return False
         words = self.approval.words(event)
-        if words:
-            self.screen.set_focus(self.draft)
-            self.draft.insert_text(words)
-        return bool(words)
+        if not words:
+            return False
+        self.screen.set_focus(self.draft)
+        self.draft.begin(words)
+        if not event.is_printable and event.key != "enter":
+            self.draft.post_message(events.Key(event.key, event.character))
+        return True
 
     def on_key(self, event: events.Key) -> None:
         """Keys at the conversation: at a block, at an error, or the beginning of a message."""
@@ -192,7 +195,7 @@ class Focus(Rooms):
         if len(self.screen_stack) == 1:
             event.stop()
             self.draft.focus()
-            self.draft.paste(event.text)
+            self.draft.paste(self.approval.held_words() + event.text if self.furnished else event.text)
 
     def _error_key(self, event: events.Key, error: ErrorEntry) -> bool:
         keys = [choice.key for choice in error.choices]

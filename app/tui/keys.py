@@ -102,6 +102,7 @@ KEYS: tuple[Key, ...] = (
     Key("refuse", "card", "n", "refuse it, go on", where="card"),
     Key("refuse_stop", "card", "x", "refuse it, stop", where="card"),
     Key("allow_wider", "card", "w", "a wider rule", where="card"),
+    Key("allow_unread", "card", "u", "answer with rows unread", where="card"),
     Key("queue_edit", "queue", "enter,e", "edit a message that waits", where="queue"),
     Key("queue_remove", "queue", "x,delete,backspace", "take it back", where="queue"),
     Key("save_copy", "news", "s,alt+s", "save what was copied", where="news"),

@@ -61,6 +61,12 @@ async def asked(run: Running, text: str = "do it") -> None:
     await run.until(lambda: run.app.approval.armed)
 
 
+async def chosen(run: Running, key: str) -> None:
+    """Choose what is remembered, and wait until its rule is shown whole."""
+    await run.pilot.press(key)
+    await run.until(lambda: any("enter allows and remembers it" in row for row in run.screen()))
+
+
 async def test_what_is_wrong_with_arguments_is_told_until_they_change() -> None:
     async with running([[call(text="x")], ["done"]], tools=[Recorder()]) as run:
         await asked(run)
@@ -141,7 +147,9 @@ async def test_a_scope_says_what_it_allows_and_holds() -> None:
     async with running(scripts, tools=[tool]) as run:
         await asked(run)
         assert "keep with exactly these arguments" in "\n".join(run.screen())
-        await run.pilot.press("s")
+        await chosen(run, "s")
+        assert tool.calls == []
+        await run.pilot.press("enter")
         await run.until(lambda: run.texts("answer") == ["one"])
         await run.ask("again")
         assert len(tool.calls) == 2
@@ -154,6 +162,7 @@ async def test_refusing_with_a_reason_goes_on() -> None:
     async with running([[call(text="x")], ["understood"]], tools=[tool]) as run:
         await asked(run)
         await run.pilot.press("n")
+        await run.until(lambda: run.app.approval.field.has_focus)
         await run.type("not today")
         await run.pilot.press("enter")
         await run.until(lambda: run.texts("answer") == ["understood"])
@@ -188,6 +197,7 @@ async def test_edited_arguments_are_shown_again_and_run_as_shown() -> None:
         await asked(run)
         await run.pilot.press("e")
         field = run.app.approval.field
+        await run.until(lambda: field.has_focus)
         field.load_text('{"text": "x"')
         await run.pilot.press("enter")
         await run.until(lambda: "no JSON" in "\n".join(run.screen()))
@@ -196,6 +206,7 @@ async def test_edited_arguments_are_shown_again_and_run_as_shown() -> None:
         await run.until(lambda: "mine\u241b[2J" in "\n".join(run.screen()))
         assert "this chat" not in "\n".join(run.screen())
         assert tool.calls == []
+        await run.until(lambda: run.app.approval.armed)
         await run.pilot.press("y")
         await run.until(lambda: tool.calls == [{"text": "mine\x1b[2J"}])
         shown = next(entry for entry in run.entries if entry.kind == "tool")
@@ -320,7 +331,8 @@ async def test_a_wider_rule_is_shown_before_it_is_saved(tmp_path: Path) -> None:
         assert "exactly `git status`" in "\n".join(run.screen())
         await run.pilot.press("w")
         await run.until(lambda: "`git status` with any paths" in "\n".join(run.screen()))
-        await run.pilot.press("s")
+        await chosen(run, "s")
+        await run.pilot.press("enter")
         await run.until(lambda: run.texts("answer") == ["one"])
         rules = await run.app.manager.rules(run.app.chat.id)
         assert "with any paths" in str(rules[0]["rule"]["text"])

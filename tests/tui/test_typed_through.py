@@ -36,6 +36,7 @@ async def test_a_reason_for_a_question_that_went_decides_nothing() -> None:
         first = card.question
         assert first is not None
         await run.pilot.press("n")
+        await run.until(lambda: card.field.has_focus)
         await run.type("no sy")
         await chat.answer(first, "decline", {})
         await run.until(lambda: card.question is not None and card.question.id != first.id)

@@ -7,21 +7,27 @@ decides leaves as an `Answered` message, nothing is decided here by default.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 from textual import events
+from textual.app import App
 from textual.message import Message
 from textual.timer import Timer
 
 from app.glyphs import Glyphs
 from app.tui.keys import key_name, keys_at, shown
-from app.tui.widgets.card import QuestionCard
+from app.tui.widgets.card import SCOPES, QuestionCard
 from app.tui.widgets.card_field import CardField
-from app.tui.widgets.question import Question, Scope, read_field
+from app.tui.widgets.question import Question, Scope, editable_json, read_field
 
 ARM_AFTER_S = 0.5
+ALONE_S = 0.3
+"""How long an answer's letter waits for what follows: with anything behind it, it is a word."""
+SPOKEN_S = 2.0
+"""Letters that did something so short before a word belong to it."""
 
 
 class ApprovalCard(QuestionCard):
@@ -41,12 +47,23 @@ class ApprovalCard(QuestionCard):
 
         text: str
 
+    @dataclass
+    class Edited(Message):
+        """A person wrote other arguments; what they would do is not known yet."""
+
+        question: Question
+
     def __init__(self, glyphs: Glyphs, keymap: Mapping[str, str]) -> None:
         super().__init__(glyphs, keymap)
         self._names = keys_at("card", keymap)
         self._arming: Timer | None = None
         self._early = ""
         """Letters that came before keys count."""
+        self._held = ""
+        """An answer's letter that may be the beginning of a word."""
+        self._holding: Timer | None = None
+        self._spoken = ""
+        self._spoken_at = 0.0
 
     def ask(
         self, question: Question | None, number: int = 1, count: int = 1, *, drafting: bool = False
@@ -60,15 +77,30 @@ class ApprovalCard(QuestionCard):
         self._count, self._drafting = (number, count), drafting
         if question is None:
             self.question = None
+            self._let_go()
             self.display = False
             return
         if before is None or before.id != question.id:
-            self.question, self._cursor, self._scroll, self._wider = question, -1, 0, 0
-            self._edited, self._mode, self._complaint, self._answers = None, "", "", {}
-            self._arm_later(question.id)
+            self._begin(question)
+            self._answers = {}
             self._close_field()
             self.display = True
         self._draw()
+
+    def ask_again(self, question: Question, complaint: str = "") -> None:
+        """Show the open question with other arguments: it is read anew."""
+        if self.question is not None and self.question.id == question.id:
+            self._begin(question)
+            self._complaint = complaint
+            self._draw()
+
+    def _begin(self, question: Question) -> None:
+        self.question, self._cursor, self._scroll, self._wider = question, -1, 0, 0
+        self._mode, self._complaint, self._choosing, self._spoken = "", "", "", ""
+        self._seen, self._waived, self._body, self._body_of = 0, False, None, ()
+        self._revision += 1
+        self._let_go()
+        self._arm_later(question.id)
 
     @property
     def armed(self) -> bool:
@@ -90,21 +122,40 @@ class ApprovalCard(QuestionCard):
         self._arming = self.set_timer(ARM_AFTER_S, lambda: self._arm(question_id))
 
     def _arm(self, question_id: str) -> None:
-        if self.question is not None and self.question.id == question_id:
-            self._armed, self._early = True, ""
-            if self.question.kind == "form" and self.has_focus and not self.question.choices:
-                self._next_field()
-            self._draw()
+        if self.question is None or self.question.id != question_id:
+            return
+        if not self.laid_out:
+            self._arm_later(question_id)
+            return
+        self._armed, self._early = True, ""
+        self._begin_form()
+        self._draw()
+
+    def _begin_form(self) -> None:
+        """The keys go to the first field of a form that was read."""
+        question = self.question
+        if question is None or question.kind != "form" or question.choices or self._mode:
+            return
+        self._look()
+        if self._armed and self.has_focus and not self.unread:
+            self._next_field()
+
+    def _read(self) -> None:
+        super()._read()
+        self._begin_form()
+
+    def _laid_out(self) -> None:
+        if self.question is not None:
+            self._arm_later(self.question.id)
 
     def on_focus(self) -> None:
         """Keys come here now."""
-        question = self.question
-        if self._armed and question is not None and question.kind == "form" and not question.choices:
-            self._next_field()
+        self._begin_form()
         self._draw()
 
     def on_blur(self) -> None:
         """They go elsewhere."""
+        self._let_go()
         self._draw()
 
     # ---- keys ------------------------------------------------------------------------------
@@ -112,29 +163,101 @@ class ApprovalCard(QuestionCard):
     def words(self, event: events.Key) -> str:
         """What a key begins a message with: words are no answer. Empty where the key is the card's.
 
-        Before the keys are lit one early answer alone is let go; together with a second letter it is a word.
+        An answer's letter waits: alone it is one, with anything soon behind it a word. Before the keys are
+        lit one early answer alone is let go.
         """
-        question, typed = self.question, event.character or ""
-        if question is None or self._mode or not event.is_printable or not typed.strip():
+        question = self.question
+        typed = (event.character or "") if event.is_printable else ""
+        if question is None or self._mode:
             return ""
-        if self._armed:
-            return "" if typed in self._answer_keys(question) else typed
+        if not self._armed:
+            return self._early_words(typed, question)
+        if held := self._held:
+            self._let_go()
+            return self._begun(held + ("\n" if event.key == "enter" else typed))
+        if not typed.strip():
+            return ""
+        if typed not in self._answer_keys(question):
+            return self._begun(typed)
+        self._held = typed
+        self._holding = self.set_timer(ALONE_S, lambda: self._alone(typed, question))
+        return ""
+
+    def _early_words(self, typed: str, question: Question) -> str:
+        if not typed.strip():
+            return ""
         self._early += typed
         if self._early in self._answer_keys(question):
             return ""
         found, self._early = self._early, ""
         return found
 
+    def _begun(self, typed: str) -> str:
+        """A word that begins, with the letters that did something just before it."""
+        spoken = self._spoken if time.monotonic() - self._spoken_at < SPOKEN_S else ""
+        self._spoken, self._choosing = "", ""
+        self._draw()
+        return spoken + typed
+
+    def held_words(self) -> str:
+        """The letter that waits, taken for the beginning of a paste behind it."""
+        held = self._begun(self._held) if self._held else ""
+        self._let_go()
+        return held
+
+    def _let_go(self) -> None:
+        """The letter that waits means nothing any more."""
+        self._held = ""
+        if self._holding is not None:
+            self._holding.stop()
+            self._holding = None
+
+    def _alone(self, typed: str, question: Question) -> None:
+        # Behind the keys that have come already: this one may not be alone after all.
+        cast("App[Any]", self.app).call_later(self._act_alone, typed, question)
+
+    def _act_alone(self, typed: str, question: Question) -> None:
+        if self._held != typed or question is not self.question or not (self._armed and self.has_focus):
+            return
+        self._let_go()
+        if time.monotonic() - self._spoken_at >= SPOKEN_S:
+            self._spoken = ""
+        self._spoken, self._spoken_at = self._spoken + typed, time.monotonic()
+        self._look()
+        if self.unread and self._named(typed) == "allow_unread":
+            self._waived = True
+            self._begin_form()
+            self._draw()
+        elif question.choices:
+            for choice in question.choices:
+                if typed == choice.key and not self.unread:
+                    self._answer("accept", cast("dict[str, Any]", choice.value))
+        elif question.kind == "form":
+            self._form_answer(self._named(typed))
+        elif self._choosing and self._named(typed) != "allow_wider":
+            return
+        else:
+            self._call_named(self._named(typed), question)
+
+    def _named(self, typed: str) -> str:
+        return next((name for key, name in self._names.items() if shown(key) == typed), "")
+
     def _answer_keys(self, question: Question) -> list[str]:
         if question.choices:
-            return [choice.key for choice in question.choices]
-        names = {"refuse", "refuse_stop"}
+            names = {"allow_unread"} if self.unread else set[str]()
+            found = [] if self.unread else [choice.key for choice in question.choices]
+        else:
+            found, names = list[str](), {"refuse", "refuse_stop", *(["allow_unread"] if self.unread else ())}
         if question.kind == "call":
-            names = {"allow_wider", *(name for name, _ in self._answers_offered())}
-        return [shown(key) for key, name in self._names.items() if name in names]
+            names |= {name for name, _ in self._answers_offered()}
+            if self._choosing:
+                names = {"allow_unread"} if self.unread else set[str]()
+            if any(len(question.offers_for(scope)) > 1 for scope in SCOPES):
+                names.add("allow_wider")
+        return [*found, *(shown(key) for key, name in self._names.items() if name in names)]
 
     def on_key(self, event: events.Key) -> None:
-        """Decide. Letters count only here, only once the keys are lit."""
+        """Decide by what is no letter; those wait first whether they stand alone (`words`)."""
         question = self.question
         if question is None or self._mode:
             return
@@ -146,17 +269,29 @@ class ApprovalCard(QuestionCard):
                 event.stop()
                 # Somebody is typing something else: it takes a pause to be heard.
                 self._arm_later(question.id)
-        elif question.choices or question.kind == "form":
-            self._form_key(event, question)
+        elif event.is_printable:
+            event.stop()
+        elif question.kind == "form":
+            if event.key == "enter":
+                event.stop()
+                self._begin_form()
+            elif not question.choices:
+                self._form_answer(self._names.get(key_name(event.key), ""))
         else:
             self._call_key(event, question)
 
     def _scroll_body(self, key: str) -> None:
-        step = {"up": -1, "down": 1, "pageup": -self._most_body, "pagedown": self._most_body}[key]
-        self._scroll = max(0, self._scroll + step)
+        # No row is passed over that was not seen.
+        self._look()
+        step = {"up": -1, "down": 1, "pageup": -self._room, "pagedown": self._room}[key]
+        self._scroll = max(0, min(self._scroll + step, self._seen))
         self._draw()
 
     def _call_key(self, event: events.Key, question: Question) -> None:
+        self._look()
+        if self._choosing:
+            self._chosen_key(event, question)
+            return
         offered = [name for name, _ in self._answers_offered()]
         if event.key in ("left", "right"):
             step = 1 if event.key == "right" else -1
@@ -165,49 +300,60 @@ class ApprovalCard(QuestionCard):
             self._draw()
             return
         chosen = self._names.get(key_name(event.key), "")
-        if event.key == "enter" and self._cursor >= 0:
+        if event.key == "enter" and 0 <= self._cursor < len(offered):
             chosen = offered[self._cursor]
-        if event.is_printable or event.key == "enter" or chosen:
+        if event.key == "enter" or chosen:
             event.stop()
-        if chosen == "allow_wider" and (question.offers_for("session") or question.offers_for("always")):
-            self._wider += 1
-            self._draw()
-        if chosen in offered:
-            self._call_answer(chosen, question)
+        self._call_named(chosen, question)
+
+    def _chosen_key(self, event: events.Key, question: Question) -> None:
+        """A rule is shown: enter grants it, esc goes back."""
+        if event.key not in ("enter", "escape", "left", "right"):
+            return
+        event.stop()
+        event.prevent_default()
+        match event.key:
+            case "enter" if not self.unread:
+                scope: Scope = "session" if self._choosing == "allow_chat" else "always"
+                offer = question.offer(scope, self._wider)
+                assert offer is not None
+                self._answer("accept", {"scope": scope, "rule": offer.get("id")})
+            case "escape":
+                self._choosing, self._spoken = "", ""
+            case "left" | "right":
+                self._wider += 1 if event.key == "right" else -1
+            case _:
+                pass
+        self._draw()
+
+    def _call_named(self, name: str, question: Question) -> None:
+        offered = [one for one, _ in self._answers_offered()]
+        if name == "allow_wider":
+            self._wider, self._choosing = self._wider + 1, ""
+        elif name == "allow_unread":
+            self._waived = True
+        elif name not in offered:
+            return
+        else:
+            self._call_answer(name, question)
+        self._draw()
 
     def _call_answer(self, name: str, question: Question) -> None:
         match name:
             case "allow_once":
-                content: dict[str, Any] = {"scope": "once"}
-                if self._edited is not None:
-                    content = {"arguments": self._edited}
+                content = {"arguments": question.arguments} if question.edited else {"scope": "once"}
                 self._answer("accept", content)
             case "allow_chat" | "allow_always":
-                scope: Scope = "session" if name == "allow_chat" else "always"
-                offer = question.offer(scope, self._wider)
-                assert offer is not None
-                self._answer("accept", {"scope": scope, "rule": offer.get("id")})
+                self._choosing, self._cursor, self._scroll = name, -1, 0
             case "allow_edited":
-                held = question.arguments if self._edited is None else self._edited
-                self._open_field("edit", json.dumps(held, ensure_ascii=False, indent=1))
+                self._open_field("edit", editable_json(question.arguments, indent=1))
             case "refuse":
                 self._open_field("reason", "")
             case _:
                 self._answer("decline", {"stop": True})
 
-    def _form_key(self, event: events.Key, question: Question) -> None:
-        if event.is_printable or event.key == "enter":
-            event.stop()
-        for choice in question.choices:
-            if event.key == choice.key:
-                self._answer("accept", cast("dict[str, Any]", choice.value))
-                return
-        if question.choices:
-            return
-        if event.key == "enter":
-            self._next_field()
-            return
-        match self._names.get(key_name(event.key)):
+    def _form_answer(self, name: str) -> None:
+        match name:
             case "refuse":
                 self._answer("decline", {})
             case "refuse_stop":
@@ -287,12 +433,13 @@ class ApprovalCard(QuestionCard):
             self._complaint = "Arguments are a JSON object: names and values in braces."
             self._draw()
             return
-        self._edited = cast("dict[str, Any]", value)
+        assert self.question is not None
         self._complaint = ""
-        self._cursor, self._scroll = -1, 0
         self._close_field()
         self.focus()
-        self._draw()
+        wanted = self.question.with_arguments(cast("dict[str, Any]", value))
+        self.ask_again(wanted)
+        self.post_message(self.Edited(wanted))
 
     def _take_field(self, name: str, text: str) -> None:
         assert self.question is not None

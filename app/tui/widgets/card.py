@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.errors import NoWidget
 from textual.widgets import Static
 
 from app.glyphs import Glyphs
 from app.tui.grid import Grid, grid_of
 from app.tui.keys import Labels
+from app.tui.widgets.card_body import Body
 from app.tui.widgets.card_field import CardField
-from app.tui.widgets.question import Question, body_rows, scope_row, title_row
-from app.tui.widgets.text_rows import RowSpans, Span, padded, width_of, wrapped, wrapped_spans
+from app.tui.widgets.question import Question, Scope, body_of, fact_rows, scope_row, title_row
+from app.tui.widgets.text_rows import RowSpans, Span, cut, padded, width_of, wrapped, wrapped_spans
 
 CALL_ANSWERS = (
     ("allow_once", "once"),
@@ -26,10 +30,20 @@ CALL_ANSWERS = (
     ("refuse_stop", "no, stop"),
 )
 """What a key of the card does, by its name in the table of keys, and the word beside it."""
+SCOPES: tuple[Scope, ...] = ("session", "always")
+BODY_AT = 2
+"""Rows of the upper part before the body: the title and a blank one."""
+ALLOWING = ("allow_once", "allow_chat", "allow_always")
 LEAST_BODY_ROWS = 2
-OTHER_ROWS = 15
-"""Rows of a screen that the body leaves: those of the card itself, seam, composer, and a few above."""
+OTHER_ROWS = 9
+"""Rows of a screen that the card leaves: seam, composer, status, and a few above."""
 FIELD_ROWS = 6
+CHOSEN_ROWS = 4
+"""Rows of a chosen rule that stand below the call; a longer one takes its place."""
+RULE_ROWS = 2
+"""Rows that a rule takes before it is chosen; a chosen one is shown whole."""
+QUICK_CHARS = 40_000
+"""As much is laid out at once; more beside the event loop."""
 
 
 class QuestionCard(Vertical, can_focus=True):
@@ -54,7 +68,20 @@ class QuestionCard(Vertical, can_focus=True):
         super().__init__(id="approval")
         self._glyphs = glyphs
         self._grid = grid_of(80)
-        self._most_body = 8
+        self._height = 24
+        self._body: Body | None = None
+        """What is asked, in rows of this width; None while it is laid out."""
+        self._body_of: tuple[object, ...] = ()
+        self._revision = 0
+        """Which version of the question it is: one with other arguments is read anew."""
+        self._room = LEAST_BODY_ROWS
+        self._seen = 0
+        """Rows of the body that were on the screen, from its first one on."""
+        self._waived = False
+        """Whether a person said that the rest need not be read."""
+        self._drawn_at = -1
+        self._choosing = ""
+        """The answer that enter would give: its rule is shown whole."""
         self.question: Question | None = None
         self._count = (1, 1)
         self._armed = False
@@ -64,7 +91,6 @@ class QuestionCard(Vertical, can_focus=True):
         self._mode = ""
         self._wider = 0
         self._label = Labels(keymap, glyphs)
-        self._edited: dict[str, Any] | None = None
         self._answers: dict[str, Any] = {}
         self._complaint = ""
         self._upper = Static("", markup=False)
@@ -81,35 +107,103 @@ class QuestionCard(Vertical, can_focus=True):
 
     def place(self, grid: Grid, height: int) -> None:
         """Stand in the columns of `grid`, on a screen of `height` rows."""
-        self._grid = grid
-        self._most_body = max(LEAST_BODY_ROWS, min(height - OTHER_ROWS, height // 2))
+        self._grid, self._height = grid, height
         self._draw()
 
     @property
     def rows(self) -> list[RowSpans]:
         """What the card says, without edge and ground."""
-        return [*self._upper_rows(), *self._lower_rows()]
+        lower = self._lower_rows()
+        return [*self._upper_rows(len(lower)), *lower]
 
-    def _upper_rows(self) -> list[RowSpans]:
+    @property
+    def unread(self) -> int:
+        """Rows that were never on the screen; none where a person said that they need not be."""
+        return 0 if self._waived or self._body is None else max(0, len(self._body) - self._seen)
+
+    @property
+    def laid_out(self) -> bool:
+        """Whether what is asked is there to be read."""
+        return self._body is not None
+
+    def _lay_out(self, question: Question) -> None:
+        """Make the rows of what is asked, for this width."""
+        rule = self._long_rule(question)
+        wanted = (question.id, question.edited, self._revision, self._grid.measure, len(rule))
+        if wanted == self._body_of:
+            return
+        # A call has been read before a rule about it can be chosen.
+        whole = self._body is not None and self.unread == 0 and self._body_of[:3] == wanted[:3] and not rule
+        self._body_of, self._body = wanted, None
+        if rule:
+            self._take_body(Body([rule]), False)
+        elif question.size <= QUICK_CHARS:
+            self._take_body(body_of(question, self._grid.measure, self._glyphs), whole)
+        else:
+            self.run_worker(self._lay_out_long(question, wanted, whole), exclusive=True, group="body")
+
+    def _long_rule(self, question: Question) -> list[RowSpans]:
+        """The rule that is chosen, where it takes more rows than stand below; it is read like a call then."""
+        if not self._choosing:
+            return []
+        said = scope_row(question, self._choosing, self._wider, self._label)
+        rows = wrapped_spans(said, self._grid.measure)
+        return rows if len(rows) > CHOSEN_ROWS else []
+
+    async def _lay_out_long(self, question: Question, wanted: tuple[object, ...], whole: bool) -> None:
+        body = await asyncio.to_thread(body_of, question, self._grid.measure, self._glyphs)
+        if wanted == self._body_of:
+            self._take_body(body, whole)
+            self._laid_out()
+            self._draw()
+
+    def _take_body(self, body: Body, whole: bool) -> None:
+        """`whole`: it was read already, at another width."""
+        self._body = body
+        self._seen = len(body) if whole else 0
+
+    def _laid_out(self) -> None:
+        """What was long is there to be read now."""
+
+    def _upper_rows(self, lower: int) -> list[RowSpans]:
+        """All above the facts, where `lower` rows stand below."""
         question = self.question
         if question is None:
             return []
         cells = self._grid.measure
-        body = body_rows(question, cells, self._glyphs, self._edited)
-        rows: list[RowSpans] = [
-            title_row(question, self._facts(), cells, self._glyphs, self._edited is not None)
-        ]
-        room = self._most_body
-        last = max(0, len(body) - room)
+        rows: list[RowSpans] = [title_row(question, self._facts(), cells, self._glyphs)]
+        if self._body is None:
+            return [*rows, [], [("laying it out", "$muted")]]
+        count = len(self._body)
+        room = max(LEAST_BODY_ROWS, min(self._height - OTHER_ROWS - lower - 2, self._height // 2))
+        # A row tells how to go on, where not all of it fits.
+        self._room = room if count <= room else max(LEAST_BODY_ROWS, room - 1)
+        last = max(0, count - self._room)
         self._scroll = min(self._scroll, last)
-        if body:
-            rows.append([])
-            rows += body[self._scroll : self._scroll + room]
+        if count:
+            rows += [[], *self._body.rows(self._scroll, self._room)]
         if last:
-            more = len(body) - room - self._scroll
+            more = count - self._room - self._scroll
             told = f"{self._glyphs.below} {more:,} more" if more else f"{self._glyphs.above} the end"
             rows.append([(told, "$muted"), ("   up, down", "bold"), (" scroll", "$muted")])
         return rows
+
+    def _look(self) -> None:
+        """Take note of the rows that stand on the screen now."""
+        if self._body is None or not self.is_attached or cast("App[Any]", self.app).screen is not self.screen:
+            return
+        with contextlib.suppress(NoWidget):
+            shown = self.screen.find_widget(self._upper).visible_region.height - BODY_AT
+            last = self._scroll + min(shown, self._room)
+            if self._drawn_at == self._scroll <= self._seen < last:
+                before = self.unread
+                self._seen = min(len(self._body), last)
+                if before and not self.unread:
+                    self._read()
+
+    def _read(self) -> None:
+        """The last row was on the screen."""
+        self._draw()
 
     def _facts(self) -> list[Span]:
         if self._drafting and not self.has_focus_within:
@@ -121,24 +215,82 @@ class QuestionCard(Vertical, can_focus=True):
         question = self.question
         if question is None:
             return []
-        if self._mode:
-            return self._field_rows()
+        facts = fact_rows(question, self._grid.measure, self._glyphs)
+        above = [[], *facts] if facts else []
+        return [*above, *(self._field_rows() if self._mode else self._key_rows(question))]
+
+    def _key_rows(self, question: Question) -> list[RowSpans]:
         rows: list[RowSpans] = [[]]
         if self._complaint:
             rows += [[(row, "$error")] for row in wrapped(self._complaint, self._grid.measure)]
+        cells = self._grid.measure
+        if self.unread and question.kind == "form":
+            return [*rows, *wrapped_spans(self._unread_row("answer"), cells)]
         if question.choices:
             for choice in question.choices:
+                label: list[Span] = [(f"  {choice.label}", self._tone)]
                 detail: list[Span] = [("   ", ""), (choice.detail, "$muted")] if choice.detail else []
-                rows.append(
-                    [self._key(self._glyphs.key(choice.key)), (f"  {choice.label}", self._tone), *detail]
-                )
+                rows += wrapped_spans([self._key(self._glyphs.key(choice.key)), *label, *detail], cells)
             return rows
         if question.kind == "form":
             enter = self._key(self._glyphs.key("enter"))
             return [*rows, [enter, (" answers", self._tone), ("   ", ""), *self._refusals()]]
-        hinted = self._answers_offered()[self._cursor][0] if self._cursor >= 0 else self._default_hint()
-        said = scope_row(question, hinted, self._wider, self._label)
-        return [*rows, *self._answer_rows(), *wrapped_spans(said, self._grid.measure)]
+        if self._choosing:
+            keys: RowSpans = self._unread_row("allow") if self.unread else self._chosen_row()
+            keys += [("   ", ""), ("esc", "bold"), (" goes back", "$muted")]
+            said = scope_row(question, self._choosing, self._wider, self._label)
+            long = self._long_rule(question)
+            return [*rows, *([] if long else wrapped_spans(said, cells)), *wrapped_spans(keys, cells)]
+        unread = wrapped_spans(self._unread_row("allow"), cells) if self.unread else []
+        return [*rows, *unread, *self._answer_rows(), *self._hint_rows(question, cells)]
+
+    def _chosen_row(self) -> RowSpans:
+        return [self._key(self._glyphs.key("enter"), True), (" allows and remembers it", self._tone)]
+
+    def _unread_row(self, verb: str) -> RowSpans:
+        return [
+            self._key("pagedown"),
+            (" reads on", self._tone),
+            ("   ", ""),
+            self._key(self._label("allow_unread")),
+            (f" {self.unread:,} rows unread, {verb} all the same", self._tone),
+        ]
+
+    def _hint_rows(self, question: Question, cells: int) -> list[RowSpans]:
+        """What the answer under the cursor would do, else the rules that could be remembered."""
+        if self._cursor >= 0:
+            name = self._answers_offered()[self._cursor][0]
+            return wrapped_spans(scope_row(question, name, self._wider, self._label), cells)
+        if self.unread:
+            return []
+        offered = [name for name, _ in self._answers_offered() if name in ALLOWING[1:]]
+        if not offered:
+            why = (
+                "your own arguments run once"
+                if question.edited
+                else "nothing can be remembered for this call"
+            )
+            return [[(why, "$muted")]]
+        rows: list[RowSpans] = []
+        told = [question.offer(scope, self._wider) for scope in SCOPES]
+        if len(offered) == 2 and told[0] and told[1] and told[0].get("text") == told[1].get("text"):
+            keys = f"{self._label('allow_chat')}, {self._label('allow_always')}"
+            rows += self._cut_rows(
+                [(keys, "bold $approval"), *scope_row(question, "", self._wider, self._label)]
+            )
+        else:
+            for name in offered:
+                rows += self._cut_rows(scope_row(question, name, self._wider, self._label))
+        return rows
+
+    def _cut_rows(self, said: RowSpans) -> list[RowSpans]:
+        """A few rows of what an answer would remember; choosing it shows all."""
+        cells = self._grid.measure
+        rows = wrapped_spans(said, cells)
+        if len(rows) <= RULE_ROWS:
+            return rows
+        last = "".join(text for text, _ in rows[RULE_ROWS - 1])
+        return [*rows[: RULE_ROWS - 1], [(cut(f"{last} ", cells - 1, self._glyphs.cut_right), "")]]
 
     def _answer_rows(self) -> list[RowSpans]:
         """The answers beside each other; one that does not fit begins the next row."""
@@ -173,16 +325,11 @@ class QuestionCard(Vertical, can_focus=True):
         question = self.question
         if question is None:
             return []
-        gone = {"allow_chat", "allow_always"} if self._edited is not None else set[str]()
-        if question.offer("session") is None:
-            gone.add("allow_chat")
-        if question.offer("always") is None:
-            gone.add("allow_always")
+        gone = set(ALLOWING) if self.unread or self._body is None else set[str]()
+        gone |= {
+            name for name, scope in zip(ALLOWING[1:], SCOPES, strict=True) if question.offer(scope) is None
+        }
         return [(name, said) for name, said in CALL_ANSWERS if name not in gone]
-
-    def _default_hint(self) -> str:
-        offered = [name for name, _ in self._answers_offered()]
-        return "allow_chat" if "allow_chat" in offered else "allow_once"
 
     @property
     def _alive(self) -> bool:
@@ -200,10 +347,15 @@ class QuestionCard(Vertical, can_focus=True):
         if self.question is None or not self.is_attached:
             return
         grid = self._grid
-        upper, lower = self._upper_rows(), self._lower_rows()
-        prompt_at = -1 if self._mode or not self.has_focus_within else self._key_row(lower)
+        self._lay_out(self.question)
+        facts = len(fact_rows(self.question, grid.measure, self._glyphs))
+        lower = self._lower_rows()
+        upper = self._upper_rows(len(lower) + (self._field_height() if self._mode else 0))
+        prompt_at = -1 if self._mode or not self.has_focus_within else self._prompt_row(lower, facts)
         self._upper.update(self._dressed(upper, -1))
         self._lower.update(self._dressed(lower, prompt_at))
+        self._drawn_at = self._scroll
+        self.call_after_refresh(self._look)
         field = self.field.parent
         assert isinstance(field, Horizontal)
         field.display = bool(self._mode)
@@ -220,8 +372,10 @@ class QuestionCard(Vertical, can_focus=True):
         self.field.styles.height = rows
         return rows
 
-    def _key_row(self, rows: Sequence[RowSpans]) -> int:
-        return next((place for place, row in enumerate(rows) if row), -1)
+    def _prompt_row(self, rows: Sequence[RowSpans], facts: int) -> int:
+        """The first row of keys, below the facts."""
+        start = facts + 1 if facts else 0
+        return next((place for place, row in enumerate(rows) if row and place >= start), -1)
 
     def _dressed(self, rows: Sequence[RowSpans], prompt_at: int) -> Content:
         grid = self._grid

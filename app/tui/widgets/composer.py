@@ -270,6 +270,18 @@ class Draft(KeysInOrder, TextArea):
         if result is not None:
             self.move_cursor(result.end_location)
 
+    def begin(self, text: str) -> None:
+        """Words that were typed elsewhere; what comes together with them is the same message's."""
+        if self.vi is not None:
+            self.vi.reset()
+        start = self.caret
+        self.insert_text(sanitize(text))
+        self._burst_from = start
+        self._last_key = time.monotonic()
+        if "\n" in text:
+            self._pasted_at = time.monotonic()
+        self._settle_later()
+
     def action_older_or_up(self) -> None:
         """A row up; from the first row to the message sent before."""
         if not self.cursor_at_first_line:

@@ -6,37 +6,36 @@ Whatever came from a model or a tool is written out with its invisible character
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal, cast
 
 from app.glyphs import Glyphs
-from app.tui.transcript.diff import DiffBody
-from app.tui.transcript.rows import Mode, Row, split_style
-from app.tui.widgets.text_rows import RowSpans, Span, cut, padded, pieces, spread, wrapped
-from tools.preview import visible
+from app.tui.widgets.card_body import Body, Part, arguments_part, diff_part
+from app.tui.widgets.text_rows import RowSpans, Span, cut, spread, wrapped
+from tools.preview import clean, one_row, visible
 
 Json = dict[str, Any]
 Kind = Literal["call", "form"]
 Scope = Literal["session", "always"]
 MAX_TARGET_CHARS = 200
-SETTLE_S = 0.05
-"""Time for the colours of a diff's code; a long one keeps some of it plain."""
-_ATTRIBUTES = {"b": "bold", "i": "italic", "s": "strike", "u": "underline"}
-_COLOURS = {
-    "muted": "$muted",
-    "faint": "$faint",
-    "keyword": "$primary",
-    "string": "$success",
-    "number": "$accent",
-    "comment": "$muted",
-    "function": "$assistant",
-    "builtin": "$tool",
-    "decorator": "$reasoning",
-    "operator": "$muted",
-    "added": "$diff-add",
-    "removed": "$diff-remove",
-}
+MOST_CUT_ROWS = 2
+"""Rows of a fact that stand outside of what scrolls; a longer one is whole within it."""
+MOST_TOUCHES = 3
+SHORT_TARGET = 36
+"""Of a target that a title shows whole on any screen."""
+_IN_A_DIFF = ("path", "content", "old_text", "new_text", "everywhere")
+"""Arguments that the diff of a change tells."""
+_LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+_UNSEEN = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f"
+    "\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\ue000-\uf8ff\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
+)
+"""What a text field would not show as something."""
+_BLANK: list[RowSpans] = [[]]
 _TARGETS = ("path", "file", "command", "url", "pattern", "query", "code", "name")
 _CONTEXT_CHOICES = {
     "compact": ("summarise older turns", "the model keeps the gist of them"),
@@ -81,6 +80,8 @@ class Question:
     offers: tuple[Json, ...] = ()
     choices: tuple[Choice, ...] = ()
     fields: tuple[Field, ...] = ()
+    edited: bool = False
+    """The arguments are a person's own, in place of the model's."""
 
     @classmethod
     def of(cls, session_id: str, event: Mapping[str, Any]) -> Question:
@@ -94,7 +95,7 @@ class Question:
             id=str(event.get("elicitation_id")),
             session_id=str(params.get("target_session_id") or session_id),
             kind="call" if is_call else "form",
-            message=visible(str(params.get("message") or "")),
+            message=(clean if is_call else visible)(str(params.get("message") or "")),
             tool=str(params.get("tool") or ""),
             call_id=str(params.get("call_id") or ""),
             arguments=_json(params.get("arguments")),
@@ -113,14 +114,37 @@ class Question:
         found = self.offers_for(scope)
         return found[wider % len(found)] if found else None
 
+    def without(self, scope: Scope) -> Question:
+        """The question where nothing can be remembered for `scope`."""
+        kept: list[Json] = []
+        for offer in self.offers:
+            scopes = [one for one in offer.get("scopes", ("session", "always")) if one != scope]
+            kept += [{**offer, "scopes": scopes}] if scopes else []
+        return replace(self, offers=tuple(kept))
+
+    def with_arguments(self, arguments: Json) -> Question:
+        """The question about a person's own arguments, of which nothing is known but themselves."""
+        return replace(self, arguments=arguments, details={}, offers=(), edited=True)
+
     @property
     def target(self) -> str:
         """The argument that says most, on one line."""
         for name in _TARGETS:
             value = self.arguments.get(name)
             if isinstance(value, str) and value:
-                return visible(value[:MAX_TARGET_CHARS]).replace("\n", " ")
+                return one_row(value[:MAX_TARGET_CHARS])
         return ""
+
+    @cached_property
+    def counts(self) -> tuple[int, int]:
+        """Lines added and removed."""
+        return max(0, self.diff.count("\n+") - 1), self.diff.count("\n-")
+
+    @property
+    def size(self) -> int:
+        """About how many characters have to be laid out."""
+        texts = [value for value in self.arguments.values() if isinstance(value, str)]
+        return len(self.diff) + len(self.message) + sum(map(len, texts))
 
     @property
     def diff(self) -> str:
@@ -130,110 +154,112 @@ class Question:
 
 
 def title_row(
-    question: Question, right: Sequence[Span], cells: int, glyphs: Glyphs, edited: bool
+    question: Question, right: Sequence[Span], cells: int, glyphs: Glyphs, edited: bool = False
 ) -> RowSpans:
     """The first row of a card."""
     if question.kind == "form":
         return spread(
             [("answer?", "bold $approval"), ("  ", ""), (_first(question, cells), "bold")], right, cells
         )
-    tool = visible(question.tool).replace("\n", " ")
     left: RowSpans = [
         ("approve?", "bold $approval"),
         ("  ", ""),
-        (cut(tool, cells // 2, glyphs.cut_right), "bold"),
+        (cut(one_row(question.tool), cells // 2, glyphs.cut_right), "bold"),
     ]
     taken = sum(len(text) for text, _ in (*left, *right)) + 12
-    if question.target and not edited:
-        left += [("  ", ""), (cut(question.target, max(8, cells - taken), glyphs.cut_right), "")]
-    if edited:
+    if edited or question.edited:
         left += [("  ", ""), ("with your arguments", "italic")]
-    elif question.diff:
-        added, removed = DiffBody(question.diff).counts
-        left += [("   ", ""), (f"+{added}", "bold $diff-add"), (f" -{removed}", "bold $diff-remove")]
+    elif question.target:
+        left += [("  ", ""), (cut(question.target, max(8, cells - taken), glyphs.cut_right), "")]
+    if question.diff:
+        added, removed = question.counts
+        left += [("   ", ""), (f"+{added:,}", "bold $diff-add"), (f" -{removed:,}", "bold $diff-remove")]
     return spread(left, right, cells)
 
 
-def body_rows(question: Question, cells: int, glyphs: Glyphs, arguments: Json | None) -> list[RowSpans]:
-    """What is asked, whole. `arguments` are a person's own, in place of the model's."""
+def body_of(question: Question, cells: int, glyphs: Glyphs) -> Body:
+    """What is asked, whole: the change or the arguments, and what the rows around it had to cut."""
     if question.kind == "form":
-        return _form_rows(question, cells)
-    rows: list[RowSpans] = []
-    if question.diff and arguments is None:
-        rows += diff_rows(question.diff, cells, glyphs)
+        return Body([_form_rows(question, cells)])
+    parts: list[Part] = []
+    if len(one_row(question.tool)) > cells // 2:
+        parts.append([[(row, "bold")] for row in wrapped(one_row(question.tool), cells)])
+    if question.diff:
+        parts.append(diff_part(question.diff, cells, glyphs))
+        rest = {name: value for name, value in question.arguments.items() if name not in _IN_A_DIFF}
+        if rest:
+            parts += [_BLANK, arguments_part(rest, cells, glyphs)]
     else:
-        rows += call_rows(question.arguments if arguments is None else arguments, cells, glyphs)
-    if arguments is not None:
-        return rows
-    about: list[RowSpans] = [[(row, "$muted")] for line in _about(question) for row in wrapped(line, cells)]
-    return [*rows, [], *about] if about else rows
+        parts.append(arguments_part(question.arguments, cells, glyphs))
+    if long := _long_facts(question, cells):
+        parts += [_BLANK, [[(row, "$muted")] for line in long for row in wrapped(line, cells)]]
+    return Body(parts)
 
 
-def _about(question: Question) -> list[str]:
-    """Why it asks, and what of the call its arguments do not show."""
-    touches = [visible(str(line)) for line in _list(question.details.get("touches"))]
-    if question.diff and all("outside" not in line for line in touches):
-        # The title and the diff name the file already.
-        touches = []
-    sandbox = question.details.get("sandbox")
-    confined = visible(sandbox) if isinstance(sandbox, str) else ""
-    return [line for line in (question.message, *touches, confined) if line]
-
-
-def call_rows(arguments: Mapping[str, Any], cells: int, glyphs: Glyphs) -> list[RowSpans]:
-    """Every argument, every character of it; a rule before each line, so that no value can pose as a name."""
-    if not arguments:
-        return [[("no arguments", "$muted")]]
-    labels = {name: visible(name).replace("\n", " ") for name in arguments}
-    width = min(16, max(map(len, labels.values())))
+def fact_rows(question: Question, cells: int, glyphs: Glyphs) -> list[RowSpans]:
+    """Why it asks, what it would touch, and whether it is confined: few rows that are always in sight."""
+    if question.kind == "form":
+        return []
     rows: list[RowSpans] = []
-    room = max(8, cells - width - 3)
-    for name, value in arguments.items():
-        label = labels[name]
-        for line in visible(_text(value)).split("\n"):
-            for piece in pieces(line, room):
-                shown = cut(label, width, glyphs.cut_right)
-                rows.append([(f"{shown:<{width}} ", "$muted"), (glyphs.aside, "$faint"), (f" {piece}", "")])
-                label = ""
+    for line in _facts(question):
+        parts = wrapped(line, cells)
+        if len(parts) > MOST_CUT_ROWS:
+            parts = [*parts[: MOST_CUT_ROWS - 1], cut(parts[MOST_CUT_ROWS - 1] + " ", cells - 1, "")]
+            parts[-1] = parts[-1].rstrip() + glyphs.cut_right
+        rows += [[(part, "$muted")] for part in parts]
     return rows
 
 
-def diff_rows(diff: str, cells: int, glyphs: Glyphs) -> list[RowSpans]:
-    """A diff as the transcript draws it: numbers, signs, changed words, unchanged code in its colours."""
-    body = DiffBody(visible(diff))
-    mode = Mode(ascii=not glyphs.unicode)
-    body.settle(SETTLE_S)
-    body.layout(cells, mode)
-    return [_spans(row, cells) for row in body.rows]
+def _facts(question: Question) -> list[str]:
+    touches = _touches(question)
+    more = len(touches) - MOST_TOUCHES
+    shown = touches[:MOST_TOUCHES] + ([f"and {more:,} more, told above"] if more > 0 else [])
+    return [line for line in (question.message, *shown, _sandbox(question)) if line]
 
 
-def _spans(row: Row, cells: int) -> RowSpans:
-    ground = {"added": " on $diff-add-background", "removed": " on $diff-remove-background"}.get(
-        row.ground, ""
-    )
-    spans: RowSpans = []
-    for run in row.runs:
-        role, attributes = split_style(run.style)
-        words = [_ATTRIBUTES[letter] for letter in attributes if letter in _ATTRIBUTES]
-        spans.append((run.text, f"{' '.join(words)} {_COLOURS.get(role, '')}{ground}".strip()))
-    return padded(spans, cells, ground.strip())
+def _long_facts(question: Question, cells: int) -> list[str]:
+    """Those that do not fit where they are always in sight."""
+    touches = _touches(question)
+    several = touches if len(touches) > MOST_TOUCHES else []
+    lines = (question.message, *touches[:MOST_TOUCHES], _sandbox(question))
+    long = [line for line in lines if len(wrapped(line, cells)) > MOST_CUT_ROWS]
+    return list(dict.fromkeys([*long, *several]))
+
+
+def _touches(question: Question) -> list[str]:
+    touches = [_in_one_row(line) for line in _list(question.details.get("touches"))]
+    if question.diff and touches == [f"writes {question.target}"] and len(touches[0]) <= SHORT_TARGET:
+        return []  # the title tells it, whole
+    return touches
+
+
+def _sandbox(question: Question) -> str:
+    return _in_one_row(question.details.get("sandbox") or "")
+
+
+def _in_one_row(text: object) -> str:
+    return clean(str(text)).replace("\n", " ")
 
 
 def scope_row(question: Question, name: str, wider: int, label: Callable[[str], str]) -> RowSpans:
     """What an answer would allow, in words; `wider` is how often a wider rule was asked for.
 
-    `name` and `label`: of its key in the table of keys, and how a key is written.
+    `name` and `label`: of its key in the table of keys, and how a key is written; without a name the rule
+    that either scope would remember.
     """
-    said: RowSpans = [(label(name), "bold $approval")]
+    said: RowSpans = [(label(name), "bold $approval")] if name else []
     match name:
-        case "allow_chat" | "allow_always":
-            scope: Scope = "session" if name == "allow_chat" else "always"
+        case "" | "allow_chat" | "allow_always":
+            scope: Scope = "always" if name == "allow_always" else "session"
             offer = question.offer(scope, wider)
             if offer is None:
                 return [("nothing can be remembered for this call", "$muted")]
-            until = "until this chat closes" if scope == "session" else "from now on; /tools takes it back"
-            words = visible(str(offer.get("text", ""))).replace("\n", " ")
-            said += [(" allows ", "$muted"), (words, ""), (f" {until}", "$muted")]
+            until = {
+                "": "in this chat, or from now on",
+                "allow_chat": "until this chat closes",
+                "allow_always": "from now on; /tools takes it back",
+            }[name]
+            said += [(" allows ", "$muted"), (rule_text(offer), ""), (f" {until}", "$muted")]
             if len(question.offers_for(scope)) > 1:
                 said += [("   ", ""), (label("allow_wider"), "bold $approval"), (" widens", "$muted")]
             return said
@@ -245,6 +271,11 @@ def scope_row(question: Question, name: str, wider: int, label: Callable[[str], 
             return [*said, (" refuses, with a reason for the model if you like", "$muted")]
         case _:
             return [*said, (" refuses and stops the reply", "$muted")]
+
+
+def rule_text(offer: Mapping[str, Any]) -> str:
+    """What a rule allows, in words."""
+    return _in_one_row(offer.get("text", ""))
 
 
 def _form_rows(question: Question, cells: int) -> list[RowSpans]:
@@ -272,7 +303,7 @@ def _choices(policy: str, properties: Json) -> tuple[Choice, ...]:
         return ()
     found: list[Choice] = []
     for number, value in enumerate(values, 1):
-        label, detail = visible(str(value)).replace("\n", " "), ""
+        label, detail = one_row(str(value)), ""
         if policy == "context":
             label, detail = _CONTEXT_CHOICES.get(str(value), (label, ""))
         found.append(Choice(str(number), {name: value}, label, detail))
@@ -283,9 +314,9 @@ def _fields(properties: Json, required: Sequence[str]) -> tuple[Field, ...]:
     found: list[Field] = []
     for name, raw in properties.items():
         schema = _json(raw)
-        title = visible(str(schema.get("title") or schema.get("description") or name)).replace("\n", " ")
+        title = one_row(str(schema.get("title") or schema.get("description") or name))
         default = schema.get("default")
-        shown = "" if default is None else _text(default)
+        shown = "" if default is None else editable(default)
         found.append(Field(name, title, str(schema.get("type", "string")), shown, name in required))
     return tuple(found)
 
@@ -318,8 +349,20 @@ def read_field(asked: Field, text: str) -> Any:
             return text
 
 
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=repr)
+def editable(value: Any) -> str:
+    """A value as a text that can be changed; nothing in it is invisible.
+
+    A text of its own loses what could not be seen; any other value is JSON, which spells that out.
+    """
+    if isinstance(value, str):
+        return _UNSEEN.sub("", _LINE_ENDS.sub("\n", value))
+    return editable_json(value)
+
+
+def editable_json(value: Any, indent: int | None = None) -> str:
+    """JSON that reads back as exactly `value`, with all that a screen would not show escaped."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent, default=repr)
+    return _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def _json(value: Any) -> Json:

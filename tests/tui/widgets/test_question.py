@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from app.glyphs import UNICODE
-from app.tui.widgets.question import Field, Question, body_rows, diff_rows, read_field
+from app.tui.widgets.card_body import diff_rows
+from app.tui.widgets.question import Field, Question, body_of, read_field
 from app.tui.widgets.text_rows import pieces, wrapped
 
 DIFF = """--- a
@@ -74,7 +75,7 @@ def test_a_call_shows_every_argument_and_a_form_its_choices() -> None:
     )
     assert (call.kind, call.session_id, call.tool) == ("call", "child", "run")
     assert call.offer("session") is not None and call.offer("always") is None
-    shown = "\n".join("".join(text for text, _ in row) for row in body_rows(call, 60, UNICODE, None))
+    shown = "\n".join("".join(text for text, _ in row) for row in body_of(call, 60, UNICODE).rows(0, 99))
     assert "ls" in shown and "U+202E" in shown and "3" in shown
     schema = {"properties": {"choice": {"enum": ["compact", "drop", "error"]}}}
     form = Question.of(
@@ -92,7 +93,7 @@ def test_a_call_shows_every_argument_and_a_form_its_choices() -> None:
 def test_a_malformed_question_is_still_a_question(event: dict[str, object]) -> None:
     question = Question.of("s", event)
     assert question.kind == "form"
-    body_rows(question, 40, UNICODE, None)
+    body_of(question, 40, UNICODE)
 
 
 def test_fields_are_read_by_their_kind() -> None:
