@@ -138,7 +138,13 @@ class TerminalStage:
         await self._write(key_bytes(key))
 
     async def answer(self, key: str) -> None:
+        before = self._changed
         await self.press(key)
+        # A key that comes together with its line end would be a paste, which answers nothing.
+        deadline = time.monotonic() + ARMED_AFTER_S
+        while self._changed == before and time.monotonic() < deadline:
+            await asyncio.sleep(QUIET_S / 8)
+        await self.settled()
         await self.press("enter")
 
     async def settled(self) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
-from app.demo.player import PATIENCE_S, Player
+from app.demo.player import PATIENCE_S, POLL_S, Player
 from app.demo.world import World
 from app.exits import ExitCode, Failure
 from app.glyphs import choose
@@ -29,7 +30,14 @@ class TuiStage:
         await self._pilot.press(key)
 
     async def answer(self, key: str) -> None:
+        card = self._app.approval
+        question = card.question
         await self.press(key)
+        # A letter counts once nothing followed it; what is remembered is granted by enter.
+        while card.question is question and not card.is_writing:
+            if card.is_choosing:
+                await self.press("enter")
+            await asyncio.sleep(POLL_S)
 
     async def settled(self) -> None:
         await self._pilot.pause()

@@ -122,6 +122,16 @@ class QuestionCard(Vertical, can_focus=True):
         return 0 if self._waived or self._body is None else max(0, len(self._body) - self._seen)
 
     @property
+    def is_choosing(self) -> bool:
+        """Whether a rule is shown that enter would save."""
+        return bool(self._choosing)
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a text is written in the card."""
+        return bool(self._mode)
+
+    @property
     def laid_out(self) -> bool:
         """Whether what is asked is there to be read."""
         return self._body is not None
