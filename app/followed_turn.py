@@ -105,7 +105,8 @@ class FollowedTurn:
             return code
         names = ", ".join(dict.fromkeys(entry["name"] for entry in self.answer.denied))
         calls = "1 call was" if self._unasked == 1 else f"{self._unasked} calls were"
-        notify(f"{calls} refused ({names}), because {UNASKED}; --approve read or all allows more")
+        help_text = "`fireside help tools` tells what --approve lets run"
+        notify(f"{calls} refused ({names}), because {UNASKED}; {help_text}")
         return ExitCode.DENIED if code is ExitCode.ANSWERED else code
 
     # ---- events ----------------------------------------------------------------------------

@@ -436,6 +436,161 @@ ls #x
 if ls
 for x
 [ -f x ]
+[[ -f x ]]
+while ls; do x; done
+case x in y) ls;; esac
+function ls
+ls() { x; }
+time -p ls
+coproc ls
+\ls -R
+l''s -R
+'ls' --dired=x
+ls --
+ls -
+ls -laR
+ls -lR src
+ls --hide=x
+ls $IFS
+ls $'x'
+ls "$(x)"
+ls "`x`"
+ls <(x)
+cat <<< x
+cat << x
+cat ./../outside/a.txt
+cat src/../../outside/a.txt
+cat link/../outside/a.txt
+cat '../outside/a.txt'
+cat src/a.py ../outside/a.txt
+cat src/a.py > src/b.py
+cat src/a.py 2>&1
+cat src/a.py -o out
+cat .fireside/../../outside/a.txt
+cat data
+cat .git/config
+cat .envrc
+tac ../outside/a.txt
+nl /etc/passwd
+head -n5x src/a.py
+head -n 5 -- src/a.py
+head -5 src/a.py
+tail -F src/a.py
+tail -n 5 --retry src/a.py
+wc -l --files0-from=-
+du -s --exclude-from=x src
+du -s --time-style=x src
+df --output=x
+stat -f src
+stat -L link
+file -f - src
+file --magic-file=x src
+file --compile
+realpath --relative-to=/ src
+readlink -f /etc/passwd
+sort -k 1 src/a.py
+sort -t , src/a.py
+sort -R --random-source=x src/a.py
+sort --parallel=9 src/a.py
+sort --batch-size=2 src/a.py
+sort -m src/a.py
+sort -c src/a.py
+sort --debug src/a.py
+grep -- x src/a.py
+grep -rn x .
+grep -nr x .
+grep --directories=recurse x src
+grep -l x ../outside/a.txt
+grep x /etc/passwd
+grep --exclude-dir=x x src
+grep --devices=read x src
+grep
+grep -n
+cmp src/a.py /etc/passwd
+cmp -i 1 src/a.py src/a.py
+md5sum -c src/a.py
+b2sum --check x
+cksum --files0-from=x
+basename -s x y
+dirname -z x
+id root
+groups root
+whoami x
+uname x
+arch x
+pwd x
+true x
+hostname -I
+nproc x
+uptime --since
+free -s 1
+free --seconds 1
+date --date=x
+date --file=x
+date --reference=x
+date --set=x
+echo --x
+echo x > y
+which --skip-alias x
+git status -- src
+git status -uall
+git status --untracked-files=all
+git status --column
+git -p status
+git --help
+git help status
+git version
+git log -5
+git log main
+git log main..x
+git log -L1,2:src/a.py
+git log --follow src
+git log --ext-diff
+git log --textconv
+git log --format=%x
+git branch -m x
+git branch --edit-description
+git branch -u x
+git branch --contains x
+git branch -f x y
+git ls-files -o
+git ls-files --others
+git ls-files --exclude-from=x
+git ls-files -X x
+git ls-files ../outside
+git rev-parse --git-path x
+git rev-parse --parseopt
+git rev-parse --sq-quote x
+git stash
+git tag x
+git blame src/a.py
+git cat-file -p x
+git cat-file --textconv x
+git hash-object -w x
+git worktree add x
+git remote update
+git maintenance run
+git gc
+git fsck
+git notes edit
+git send-email x
+git difftool
+git mergetool
+git instaweb
+git daemon
+git shell
+git upload-pack .
+git http-backend
+git lfs x
+git annex x
+git x
+gitk
+tig
+gh pr list
+hub x
+svn status
+hg status
+jj status
 """.strip().splitlines()
 
 
