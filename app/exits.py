@@ -60,8 +60,7 @@ def session_failure(code: str, message: str, remedy: str = "", status: int | Non
     if status in (400, 404):
         exit_code = ExitCode.USAGE
     if code == "context_overflow":
-        # The message tells both sizes and what to do.
-        exit_code, remedy = ExitCode.OVERFLOW, ""
+        exit_code = ExitCode.OVERFLOW
     return Failure(code, message, remedy=remedy, exit_code=exit_code)
 
 

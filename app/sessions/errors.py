@@ -58,7 +58,8 @@ def wrapped(err: BackendError) -> FiresideError:
 
     match err:
         case ContextOverflowError():
-            found = FiresideError(str(err), 400, "context_overflow")
+            # What to do in a chat is more than what the library knows.
+            found = FiresideError(str(err).partition(" Shorten it")[0], 400, "context_overflow")
             found.remedy = (
                 "Shorten the message, compact the chat (/compact), leave out its oldest turns "
                 "(--set overflow=truncate_oldest), or start with a larger context (--ctx)."
