@@ -13,7 +13,7 @@ from app.repl.face import ReplFace
 from app.repl.prompter import Prompter
 from app.sessions.errors import FiresideError
 from app.terminal import notify
-from app.tui.sending import wish_of
+from app.tui.sending import Wish, wish_of
 
 LEAVE_HINT = "Ctrl-C once more leaves; so does Ctrl-D."
 
@@ -29,6 +29,9 @@ class Loop:
         """Why the chat could not begin; it was told."""
         self._hinted = False
         self._answering = False
+        self._sending = False
+        self._stops = False
+        """Whether the message that is being sent is to be stopped."""
         self._rested = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._opening: asyncio.Task[None] | None = None
@@ -80,9 +83,16 @@ class Loop:
     async def _act(self, line: Line) -> None:
         # What stands folded in the draft is a paste: it is sent, and never run.
         wish = wish_of(line.shown)
-        if not await self._ready():
-            self.console.insert(line.text)
-            return
+        self._sending, self._stops = wish.kind == "message", False
+        try:
+            if not await self._ready() or self._stops:
+                self.console.insert(line.text)
+                return
+            await self._do(wish, line)
+        finally:
+            self._sending = False
+
+    async def _do(self, wish: Wish, line: Line) -> None:
         match wish.kind:
             case "command":
                 self._echo(line.shown)
@@ -93,9 +103,13 @@ class Loop:
             case "message":
                 text = wish.text[1:] if wish.text.startswith(("//", "!!")) else wish.text
                 # Files are those that the person named, not those that a paste speaks of.
-                if not await self._guarded(self.face.send(text, line.blocks)):
+                sent = await self._guarded(self.face.send(text, line.blocks))
+                self._sending = False
+                if not sent:
                     self.console.insert(line.text)
-                elif self.console.piped:
+                elif self._stops:
+                    await self._guarded(self.face.chat.interrupt())
+                if sent and self.console.piped:
                     await self._whole_turn()
             case "nothing":
                 pass
@@ -193,8 +207,11 @@ class Loop:
     # ---- stopping --------------------------------------------------------------------------
 
     def interrupt_reply(self) -> bool:
-        """Ctrl-C while a reply is written stops that."""
-        if not self.face.narrator.busy:
+        """Ctrl-C stops the reply from when its message is sent: a long one is read for a while first."""
+        if self._sending:
+            self._stops = True
+            return True
+        if not self.face.narrator.busy and self.face.narrator.settled:
             return False
         task = asyncio.create_task(self.face.chat.interrupt())
         self._tasks.add(task)

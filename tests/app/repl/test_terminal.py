@@ -138,6 +138,34 @@ def test_ctrl_c_stops_the_answer_and_only_that(tmp_path: Path) -> None:
         assert "goes on" not in terminal.text
 
 
+@pytest.mark.parametrize("plain", [False, True])
+def test_ctrl_c_before_the_first_word_stops_the_reply_and_does_not_leave(
+    tmp_path: Path, isolated_home: Path, plain: bool
+) -> None:
+    store = isolated_home / ".local/share/fireside/chats.db"
+
+    def is_sent() -> bool:
+        with contextlib.closing(sqlite3.connect(store)) as chats:
+            return bool(chats.execute("SELECT count(*) FROM items").fetchone()[0])
+
+    gate = tmp_path / "never"
+    replies = [[{"pause": str(gate)}, "a late answer"], ["fine"]]
+    with scripted(tmp_path, replies, *(["--plain"] if plain else [])) as terminal:
+        terminal.wait("/help" if plain else "ctrl+d leaves")
+        if plain:  # a terminal in its own mode forgets with ctrl+c what was not read yet
+            terminal.type("tell\n")
+            terminal.until(is_sent, "the message in the store")
+            terminal.type("\x03")
+        else:
+            terminal.type("tell\r\x03")
+        terminal.wait("Stopped.")
+        assert "once more" not in terminal.text and "a late answer" not in terminal.text
+        terminal.type("still there?\n" if plain else "still there?\r")
+        terminal.wait("fine")
+        terminal.type("\x04")
+        assert terminal.wait_end() == 0
+
+
 def test_ctrl_c_clears_a_draft_and_ctrl_d_sends_none(tmp_path: Path) -> None:
     with scripted(tmp_path, []) as terminal:
         terminal.wait("ctrl+d leaves")
