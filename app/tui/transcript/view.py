@@ -258,8 +258,8 @@ class Transcript(Frames, can_focus=True):
             super().action_page_down()
 
     def _end_if_seen(self) -> bool:
-        """Going down where the last row shows already means to follow it."""
-        if not self.at_tail and self._viewport.shows_end:
+        """Going down where the last row shows already, or nearly, means to follow it."""
+        if not self.at_tail and self._viewport.is_near_end:
             self.to_end()
         return self.at_tail
 

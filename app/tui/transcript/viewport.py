@@ -9,6 +9,9 @@ from __future__ import annotations
 from app.tui.transcript.entry import Entry, Place
 from app.tui.transcript.page import Anchor, Page
 
+NEAR_ROWS = 2
+"""Going down to so few rows above the end means the end: what a turn of the wheel leaves is no place."""
+
 
 class Viewport:
     """The window on one page."""
@@ -55,12 +58,17 @@ class Viewport:
         """True while the last row is in view."""
         return self.y + self.rows >= self.page.total
 
+    @property
+    def is_near_end(self) -> bool:
+        """True while the last row is in view, or nearly."""
+        return self.y + NEAR_ROWS >= self.end
+
     def move_to(self, y: int) -> None:
-        """The person moved: show row `y` at the top; at the end follow it."""
-        page = self.page
+        """The person moved: show row `y` at the top; at the end, or going down to it, follow it."""
+        page, is_down = self.page, y > self.y
         y = page.settle(max(0, y), upwards=y < self.y)
         page.lay_down(y, self.rows)
-        if y >= self.end:
+        if y + (NEAR_ROWS if is_down else 0) >= self.end:
             self.to_end()
             return
         if self.follow:

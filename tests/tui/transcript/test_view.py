@@ -111,6 +111,28 @@ async def test_one_turn_of_the_wheel_holds_the_view_while_text_comes() -> None:
         assert transcript.new_below == 0
 
 
+@pytest.mark.parametrize("rows", [1, 2])
+async def test_the_wheel_back_to_nearly_the_end_follows_it_again(rows: int) -> None:
+    async with reading(long_chat()) as (transcript, pilot):
+        reply = Answer("here\n\n", live=True)
+        transcript.add(reply)
+        await settled(transcript, pilot)
+        transcript.scroll_relative(y=-9, animate=False, immediate=True)
+        await pilot.pause()
+        assert not transcript.at_tail
+        transcript.scroll_relative(y=9 - rows, animate=False, immediate=True)
+        await pilot.pause()
+        assert transcript.at_tail
+        transcript.append_text(reply, "and the last line")
+        transcript.flush()
+        await settled(transcript, pilot)
+        assert shown(transcript)[-1].strip().startswith("and the last line")
+        # One row up is up: only going down means the end.
+        transcript.scroll_relative(y=-1, animate=False, immediate=True)
+        await pilot.pause()
+        assert not transcript.at_tail
+
+
 async def test_rows_that_came_below_are_counted_wherever_they_came_from() -> None:
     async with reading(long_chat()) as (transcript, pilot):
         transcript.scroll_relative(y=-30, animate=False, immediate=True)
