@@ -230,7 +230,7 @@ def store(name: str, text: str, file: Path | None = None) -> tuple[str, Path]:
     _require_table(file, document, table)
     place = cast("dict[str, Any]", document[table] if table else document)
     place[leaf] = value
-    paths.write_private(file, tomlkit.dumps(document))  # pyright: ignore[reportUnknownMemberType]
+    _write(file, tomlkit.dumps(document))  # pyright: ignore[reportUnknownMemberType]
     return key, file
 
 
@@ -251,8 +251,17 @@ def forget(name: str, file: Path | None = None) -> tuple[str, Path]:
         raise SettingError(f"{file} does not set {key}; `fireside config show` tells what does.")
     document = tomlkit.parse(file.read_text(encoding="utf-8"))
     del cast("dict[str, Any]", document[table] if table else document)[leaf]
-    paths.write_private(file, tomlkit.dumps(document))  # pyright: ignore[reportUnknownMemberType]
+    _write(file, tomlkit.dumps(document))  # pyright: ignore[reportUnknownMemberType]
     return key, file
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        paths.write_private(file, text)
+    except PermissionError as err:
+        raise SettingError(
+            f"{file} cannot be written: {err.strerror}." if err.filename else str(err.strerror)
+        ) from err
 
 
 def table(name: str, file: Path) -> dict[str, Any]:

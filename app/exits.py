@@ -14,6 +14,15 @@ if TYPE_CHECKING:
     from app.sessions.errors import FiresideError
 
 
+_UNWRITTEN = {
+    errno.ENOSPC: "no space is left",
+    errno.EDQUOT: "no space is left of what you may use",
+    errno.EFBIG: "it would be larger than a file may be",
+    errno.EROFS: "its disk can only be read",
+}
+"""Why a disk takes nothing."""
+
+
 class ExitCode(IntEnum):
     """What the process returns to the shell."""
 
@@ -104,8 +113,9 @@ def _explain(error: Exception) -> Failure:
             )
         case ValueError():
             return usage(str(error))
-        case OSError() if error.errno == errno.ENOSPC:
-            message = "The answer could not be written: no space is left."
+        case OSError() if error.errno in _UNWRITTEN:
+            what = error.filename or "The answer"
+            message = f"{what} could not be written: {_UNWRITTEN[error.errno]}."
             return Failure("output", message, exit_code=ExitCode.FAILED)
         case _:
             if os.environ.get("FIRESIDE_DEBUG"):

@@ -5,8 +5,10 @@ Each folder can be moved by an environment variable, and each is found without a
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,19 +79,29 @@ def make_private_dir(path: Path) -> Path:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replace the file at `path` by `text` in one step; a crash leaves the old or the new one."""
-    make_private_dir(path.parent)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    """Replace the file at `path` by `text` in one step; a crash leaves the old or the new one.
+
+    A link stays one: the file that it leads to is replaced. OSError tells which file could not be written.
+    """
+    is_elsewhere = path.is_symlink() or os.environ.get("FIRESIDE_CONFIG") == str(path)
+    real = Path(os.path.realpath(path)) if is_elsewhere else path
+    if is_elsewhere and real.parent.is_dir():
+        # Where a person has it lie the folder is for other things too: it stays as open as it is.
+        require_own(real.parent)
+    else:
+        make_private_dir(real.parent)
+    draft = real.with_name(f".{real.name}.{secrets.token_hex(4)}")
     try:
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with open(handle, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(handle)
-        draft.replace(path)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
+        draft.replace(real)
+    except OSError as err:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise type(err)(err.errno, err.strerror, str(path)) from err
 
 
 def touch_private(path: Path) -> Path:

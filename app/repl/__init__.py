@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from app.exits import ExitCode
+from app.repl.typed_ahead import drop_typed_ahead
 from app.terminal import is_terminal, prepare
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ def run(start: Start, *, plain: bool = False) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return ExitCode.ANSWERED
+    finally:
+        drop_typed_ahead()
 
 
 def _run_plain(start: Start) -> int:

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import inspect
+import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import get_args
 
@@ -11,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import backend
-from app import config
+from app import cli, config, paths
 from app.config import KINDS, SettingError, Value, environment_name, forget, full_name, parse, resolve, store
 from app.graphics import Way
 from app.kinds import CHOICES
@@ -28,6 +32,7 @@ from backend.types import (
     Overflow,
     ReasoningFormat,
 )
+from tests.app.process import COMMAND
 
 
 def write(folder: Path, text: str) -> Path:
@@ -334,3 +339,45 @@ def test_stored_text_comes_back(tmp_path_factory: pytest.TempPathFactory, text: 
     file = tmp_path_factory.mktemp("config") / "config.toml"
     store("system", text, file)
     assert config.resolve({}, environ={}, file=file).get("system") == text
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(errno.ENOSPC, "no space is left"), (errno.EDQUOT, "what you may use"), (errno.EROFS, "only be read")],
+)
+def test_a_disk_that_takes_nothing_is_told_with_the_file(
+    number: int, words: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cli.main(["config", "set", "ascii", "true"]) == 0
+    before = paths.config_file().read_text()
+
+    def fail(handle: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    for command in (["set", "ascii", "false"], ["unset", "ascii"]):
+        assert cli.main(["config", *command]) == 1
+        assert f"{paths.config_file()} could not be written: " in (told := capfd.readouterr().err)
+        assert words in told
+        assert "answer" not in told
+    assert paths.config_file().read_text() == before
+    assert os.listdir(paths.config_file().parent) == ["config.toml"]
+
+
+def test_a_file_that_may_not_grow_is_told(tmp_path: Path) -> None:
+    limit = "import resource, os, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (3, 3))"
+    start = f"{limit}; os.execv(sys.argv[1], sys.argv[1:])"
+    command = [sys.executable, "-B", "-c", start, *COMMAND, "config", "set", "system", "Be brief."]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert done.returncode == 1
+    assert b"config.toml could not be written: it would be larger" in done.stderr
+    assert not paths.config_file().exists()
+
+
+def test_the_settings_behind_a_link_are_changed(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text("# mine\n")
+    paths.config_file().parent.mkdir(parents=True)
+    paths.config_file().symlink_to(tmp_path / "mine.toml")
+    assert cli.main(["config", "set", "ascii", "true"]) == 0
+    assert paths.config_file().is_symlink()
+    assert (tmp_path / "mine.toml").read_text() == "# mine\nascii = true\n"

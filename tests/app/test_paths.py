@@ -78,3 +78,53 @@ def test_a_folder_that_holds_the_home_folder_is_known(
         assert paths.holds_home(folder), folder
     for folder in (home / "project", tmp_path / "home" / "m", "/usr", None):
         assert not paths.holds_home(folder), folder
+
+
+def test_a_link_stays_one_and_the_file_behind_it_is_written(tmp_path: Path) -> None:
+    (tmp_path / "dotfiles").mkdir(mode=0o755)
+    (tmp_path / "dotfiles" / "real").write_text("old")
+    (tmp_path / "file").symlink_to("dotfiles/real")
+    paths.write_private(tmp_path / "file", "new")
+    assert (tmp_path / "file").is_symlink()
+    assert (tmp_path / "dotfiles" / "real").read_text() == "new"
+    assert [path.name for path in (tmp_path / "dotfiles").iterdir()] == ["real"]
+    assert mode(tmp_path / "dotfiles") == 0o755
+    (tmp_path / "dotfiles" / "real").unlink()
+    paths.write_private(tmp_path / "file", "again")
+    assert (tmp_path / "dotfiles" / "real").read_text() == "again"
+
+
+def test_the_folder_of_a_settings_file_that_was_named_stays_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o1777)
+    monkeypatch.setenv("FIRESIDE_CONFIG", str(tmp_path / "shared" / "mine.toml"))
+    paths.write_private(paths.config_file(), "")
+    assert mode(tmp_path / "shared") == 0o1777
+    assert mode(tmp_path / "shared" / "mine.toml") == 0o600
+    monkeypatch.setenv("FIRESIDE_CONFIG", str(tmp_path / "new" / "mine.toml"))
+    paths.write_private(paths.config_file(), "")
+    assert mode(tmp_path / "new") == 0o700
+
+
+def test_nothing_is_written_through_a_link_that_others_could_have_put_there(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    (tmp_path / "open" / "real").touch()
+    (tmp_path / "file").symlink_to("open/real")
+    with pytest.raises(PermissionError, match="chmod go-w"):
+        paths.write_private(tmp_path / "file", "text")
+    assert (tmp_path / "open" / "real").read_text() == ""
+
+
+@pytest.mark.parametrize("place", ["a/b/c", "file"])
+def test_each_folder_that_is_made_is_private(tmp_path: Path, place: str) -> None:
+    before = os.umask(0)
+    try:
+        made = paths.make_private_dir(tmp_path / place)
+    finally:
+        os.umask(before)
+    while made != tmp_path:
+        assert mode(made) == 0o700
+        made = made.parent
