@@ -115,12 +115,32 @@ def _name(message: Message) -> str:
     return {"user": "You", "assistant": agent}.get(message.role, "System")
 
 
+def _paired(path: Sequence[Item]) -> list[Item]:
+    """The items with each result right behind its call, whichever of several ended first."""
+    shown: list[Item] = []
+    for item in path:
+        place = _behind_call(shown, item) if isinstance(item, FunctionCallOutput) else len(shown)
+        shown.insert(place, item)
+    return shown
+
+
+def _behind_call(shown: Sequence[Item], result: FunctionCallOutput) -> int:
+    place = len(shown)
+    for index, item in reversed(list(enumerate(shown))):
+        if isinstance(item, Message):
+            break
+        answered = index + 1 < len(shown) and isinstance(shown[index + 1], FunctionCallOutput)
+        if isinstance(item, FunctionCall) and item.call_id == result.call_id and not answered:
+            place = index + 1
+    return place
+
+
 # ---- Markdown ------------------------------------------------------------------------------
 
 
 def _markdown(record: SessionRecord, path: Sequence[Item]) -> str:
     parts = [f"# {' '.join(_title(record).split())}", f"*{_date(record.created_at)}*"]
-    parts += [text for item in path if (text := _markdown_of(item))]
+    parts += [text for item in _paired(path) if (text := _markdown_of(item))]
     return "\n\n".join(parts) + "\n"
 
 
@@ -169,7 +189,7 @@ def _fenced(text: str, language: str = "") -> str:
 def _html(record: SessionRecord, path: Sequence[Item], contents: Mapping[str, bytes]) -> str:
     title = html.escape(_title(record))
     pictures = _Pictures(contents)
-    body = "\n".join(text for item in path if (text := _html_of(item, pictures)))
+    body = "\n".join(text for item in _paired(path) if (text := _html_of(item, pictures)))
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{html.escape(CSP)}">\n'

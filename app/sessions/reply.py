@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from app.characters import Joiner
+from app.characters import Joiner, clean_text
 from app.sessions.errors import FiresideError
 from app.sessions.events import (
     FunctionCallArgumentsDeltaEvent,
@@ -266,10 +266,9 @@ class _Draft:
         calls = self.calls or list(self.outcome.tool_calls if self.outcome else ())
         clients = self.turn.settings.agent.client_tools
         items: list[FunctionCall] = []
-        taken: set[str] = set()
+        taken = {item.call_id for item in self.turn.items if isinstance(item, FunctionCall)}
         for call in calls:
-            # A result is found by its call's id, which a model may write as it likes.
-            call_id = call.id if call.id and call.id not in taken else new_id("call")
+            call_id = _free_id(call.id, taken)
             taken.add(call_id)
             waits = call.name in clients and call.error is None
             items.append(
@@ -304,6 +303,14 @@ class _Draft:
                 seed=outcome.seed,
             )
         )
+
+
+def _free_id(wanted: str, taken: set[str]) -> str:
+    """A call's id that no other of the conversation has: a model may write ids as it likes."""
+    found, number = clean_text(wanted) or new_id("call"), 1
+    while found in taken:
+        found, number = f"{clean_text(wanted)}_{number}", number + 1
+    return found
 
 
 def _usage(outcome: ChatOutcome, before: Json | None) -> Json:

@@ -179,13 +179,18 @@ class ModePolicy:
         unasked: frozenset[Effect] = frozenset(("read", "write") if mode == "all" else ("read",))
         if mode in ("read", "plan", "all") and does <= unasked:
             return Decision("allow", f"approve={mode}")
-        if any(rule.get("arguments") == dict(arguments) for rule in rules):
+        # Compared as JSON: to Python, 1 and true are equal.
+        if any(_as_text(rule.get("arguments")) == _as_text(dict(arguments)) for rule in rules):
             return Decision("allow", "a saved rule", origin="rule")
         text = f"{tool.name} with exactly these arguments"
         offer = {"arguments": dict(arguments), "text": text}
         preview = json.dumps(dict(arguments), ensure_ascii=False, indent=1)
         wish = " and ".join(_VERBS[effect] for effect in sorted(does))
         return Decision("ask", f"{tool.name} wants to {wish}", "mode", (offer,), preview)
+
+
+def _as_text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
 
 
 _VERBS: dict[Effect, str] = {

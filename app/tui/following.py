@@ -14,7 +14,7 @@ from app.sessions.errors import FiresideError
 from app.sessions.items import ErrorItem, FunctionCall, Item, Message, item_from_wire
 from app.tui.chat_view import ChatView
 from app.tui.reply import Reply
-from app.tui.story import Story
+from app.tui.story import Story, target_of
 from app.tui.widgets.question import Question
 
 if TYPE_CHECKING:
@@ -265,6 +265,8 @@ class Following(ChatView):
     def _item(self, item: Item) -> None:
         reply = self._reply
         if item.id in self.story.items:
+            if isinstance(item, FunctionCall):
+                self._settled(item)
             return
         if isinstance(item, ErrorItem):
             self._failed(item)
@@ -276,6 +278,14 @@ class Following(ChatView):
                 self.page.add(entry)
         if isinstance(item, FunctionCall) and item.status == "action_required":
             self._changed("client call")
+
+    def _settled(self, item: FunctionCall) -> None:
+        """Of arguments that a person put in place of the model's, show what they came to."""
+        call = self.story.calls.get(item.call_id)
+        if call is not None and call.approved_arguments != item.approved_arguments:
+            call.approved_arguments = item.approved_arguments
+            call.target = target_of(item.approved_arguments or item.arguments)
+            self.page.changed(call)
 
     def _asked(self, event: ElicitationRequestEvent) -> None:
         assert self._id is not None

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from app.sessions.toolbox import Returned, ToolRun
+from app.tui.transcript.tool_entry import ToolCall as ToolEntry
 from backend.scripted import Pause
 from backend.types import ToolCall
 from tests.tui.program import Running, running
+from tools.definition import tool
 
 pytestmark = pytest.mark.timeout(60)  # each starts the whole program
 
@@ -322,6 +324,32 @@ async def test_a_mode_that_refuses_answers_the_open_question() -> None:
         await run.until(lambda: run.app.approval.question is None)
         await run.until(lambda: "I see." in "\n".join(run.screen()))
         assert tool.calls == [] and "not run" in "\n".join(run.screen())
+
+
+@tool(does="execute")
+def launch(command: str, network: bool = False) -> str:
+    return f"{command} {network}"
+
+
+async def test_what_became_of_edited_arguments_is_shown() -> None:
+    async with running([[call(name="launch", command="ls")], ["done"]], tools=[launch]) as run:
+        await asked(run)
+        question = run.app.approval.question
+        assert question is not None
+        edited = {"arguments": {"command": "ls", "network": "yes"}}
+        await run.app.chat.answer(question, "accept", edited)
+        await run.until(lambda: run.texts("answer") == ["done"])
+        [entry] = [one for one in run.entries if isinstance(one, ToolEntry)]
+        assert entry.approved_arguments == '{"command": "ls", "network": true}'
+        assert entry.output == "ls True"
+
+
+async def test_calls_of_one_id_in_two_rounds_are_two() -> None:
+    scripts = [[call(text="x")], [call(text="y")], ["done"]]
+    async with running(scripts, tools=[Recorder()], approve="all") as run:
+        await run.ask("go")
+        entries = [one for one in run.entries if isinstance(one, ToolEntry)]
+        assert [entry.state for entry in entries] == ["done", "done"]
 
 
 async def test_a_wider_rule_is_shown_before_it_is_saved(tmp_path: Path) -> None:

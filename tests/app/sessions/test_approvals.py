@@ -168,6 +168,14 @@ async def test_a_rule_covers_the_same_call_only_and_can_be_revoked(room: MakeRoo
         await chat.manager.revoke(rule["id"])
 
 
+async def test_a_rule_for_a_number_does_not_cover_true(room: MakeRoom) -> None:
+    tool = EchoTool(effect="write")
+    chat = await room([call(a=1)], ["ok"], [call(call_id="c2", a=True)], ["ok"], tools=[tool])
+    await one_call(chat, {"action": "accept", "content": {"scope": "session"}})
+    await one_call(chat, {"action": "decline"})
+    assert len(tool.calls) == 1
+
+
 async def test_a_changed_tool_asks_again(room: MakeRoom) -> None:
     tool = EchoTool(effect="write")
     chat = await room([call(a=1)], ["ok"], [call(call_id="c2", a=1)], ["ok"], tools=[tool])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,18 @@ def test_the_library_orders_them_too() -> None:
     shuffled = [*turns[:2], turns[4], turns[2], turns[3]]
     template = ChatTemplate(TOYS["by order"])
     assert template.render(shuffled) == template.render(turns)
+
+
+@pytest.mark.parametrize("kind", ["markdown", "html"])
+async def test_an_export_shows_each_result_behind_its_call(room: MakeRoom, kind: Any) -> None:
+    chat = await room(["ok"])
+    shown = [item.to_wire() for item in items_of([[2, 0, 1], [1, 0]], ids="again")]
+    made = await chat.manager.create(initial_items=shown)
+    text = await chat.manager.export(made.id, kind)
+    places = re.findall(rf"(?<!in )({'|'.join(CITIES)})|in ({'|'.join(CITIES)})", text)
+    assert len(places) == 10
+    for (called, _), (_, answered) in zip(places[::2], places[1::2], strict=True):
+        assert called == answered
 
 
 # ---- in a session ------------------------------------------------------------------------
