@@ -113,10 +113,16 @@ class ToolSchema:
 
     def _as_json(self, model: BaseModel, key: str, arguments: Mapping[str, Any]) -> Any:
         name = self._names[key]
+
+        def dumped(one: BaseModel) -> Any:
+            return one.model_dump(mode="json", include={key}, exclude_unset=True, warnings=False)[key]
+
         try:
-            part = model.model_dump(mode="json", include={key}, exclude_unset=True, warnings=False)[key]
+            part = dumped(model)
             again = self._read({**arguments, name: part})
-            return part if _same(getattr(model, key), getattr(again, key)) else arguments[name]
+            # A set, too, has to come out in one order, or no grant would be for this call.
+            settled = _same(getattr(model, key), getattr(again, key)) and dumped(again) == part
+            return part if settled else arguments[name]
         except Exception:  # Types are their author's, and so is what writing and comparing them does.
             return arguments[name]
 

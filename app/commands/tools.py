@@ -43,7 +43,7 @@ async def _tools(face: Face, rest: str) -> None:
         case _:
             names = [part for part in rest.replace(",", " ").split() if part]
             await face.manager.configure(session_id, tools=names)
-            face.say(f"Offered from the next message on: {clean(', '.join(names))}.")
+            face.say(f"Offered from now on: {clean(', '.join(names))}.")
 
 
 async def _show_tools(face: Face, session_id: str) -> None:

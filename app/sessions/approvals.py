@@ -218,7 +218,7 @@ async def _edited(turn: Turn, tool: SessionTool, arguments: Json, wanted: Any) -
         return _unusable(turn, edited, decision.reason)
     if decision.verdict == "deny":
         return _decided(edited, decision)
-    changed = edited if edited != arguments else None
+    changed = edited if json.dumps(edited) != json.dumps(arguments) else None
     return Approval(True, edited, "person", "approved with edits", changed, grants=decision.grants)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from app.sessions.agents import DEFAULT_AGENT
 from app.sessions.errors import InvalidInputError
 from app.sessions.items import FunctionCall, FunctionCallOutput, Item, Message
-from app.sessions.records import Json, now
+from app.sessions.records import Json, new_id, now
 from app.sessions.recovery import lost_result
 
 MAX_ITEMS = 200_000
@@ -52,6 +52,10 @@ class ImportedSession:
         return _Closing(self, files).nodes()
 
 
+_Waiting: TypeAlias = tuple[tuple[str, FunctionCall], ...]
+"""Calls without a result, each with the id that the export has for it: it may have one for several."""
+
+
 class _Closing:
     """Gives every call a result, and leaves out results that nobody asked for."""
 
@@ -60,7 +64,7 @@ class _Closing:
         self._files = files
         self._read = session._nodes  # pyright: ignore[reportPrivateUsage]
         self._parents = {parent for parent, _ in self._read}
-        self._open: dict[str | None, tuple[FunctionCall, ...]] = {}
+        self._open: dict[str | None, _Waiting] = {}
         """The calls that wait below an item, where there are any."""
         self._moved: dict[str, str | None] = {}
         self._kept: list[tuple[str | None, Item]] = []
@@ -71,17 +75,21 @@ class _Closing:
             waiting = self._open.get(parent, ())
             match item:
                 case FunctionCall():
-                    item = replace(item, status="completed")
-                    waiting = (*waiting, item)
+                    wrote = item.call_id
+                    taken = any(call.call_id == wrote for _, call in waiting)
+                    item = replace(item, status="completed", call_id=new_id("call") if taken else wrote)
+                    waiting = (*waiting, (wrote, item))
                     if len(waiting) > MAX_OPEN_CALLS:
                         raise InvalidInputError(
                             f"The export holds more than {MAX_OPEN_CALLS} calls that are open at once."
                         )
                 case FunctionCallOutput():
-                    if all(call.call_id != item.call_id for call in waiting):
+                    answered = next((pair for pair in waiting if pair[0] == item.call_id), None)
+                    if answered is None:
                         self._leave_out(item, parent)
                         continue
-                    waiting = tuple(call for call in waiting if call.call_id != item.call_id)
+                    waiting = tuple(pair for pair in waiting if pair is not answered)
+                    item = replace(item, call_id=answered[1].call_id)
                 case _:
                     parent, waiting = self._close(parent, waiting), ()
             self._keep(parent, _attached(item, self._files))
@@ -93,7 +101,7 @@ class _Closing:
         if self._session.leaf == item.id:
             self._session.leaf = parent
 
-    def _end(self, item: Item, waiting: tuple[FunctionCall, ...]) -> None:
+    def _end(self, item: Item, waiting: _Waiting) -> None:
         if item.id in self._parents:
             if waiting:
                 self._open[item.id] = waiting
@@ -102,9 +110,9 @@ class _Closing:
         if self._session.leaf == item.id:
             self._session.leaf = end
 
-    def _close(self, parent: str | None, waiting: tuple[FunctionCall, ...]) -> str | None:
+    def _close(self, parent: str | None, waiting: _Waiting) -> str | None:
         """Put a result for each call below `parent`; returns the last of them."""
-        for call in waiting:
+        for _, call in waiting:
             result = lost_result(call, NOT_HERE)
             self._keep(parent, result)
             parent = result.id

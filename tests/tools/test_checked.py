@@ -228,6 +228,16 @@ def test_a_type_that_hides_itself_keeps_what_was_given() -> None:
     assert checked == {"key": "k", "loud": "a", "network": True}
 
 
+@given(st.sets(st.text(max_size=3), max_size=40))
+def test_a_set_is_one_value_however_often_it_is_checked(names: set[str]) -> None:
+    @tool(does="write")
+    def keep(names: set[str]) -> None: ...
+
+    checked = keep.checked({"names": list(names)})
+    assert keep.checked(checked) == checked
+    assert keep.validate(checked) == {"names": names}
+
+
 @given(
     count=st.one_of(st.integers(), st.integers().map(str), st.floats(), st.booleans(), st.text()),
     names=st.one_of(st.lists(st.text() | st.integers()), st.text()),
