@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from app.clock import moment
 from app.exits import ExitCode, Failure, usage
 from app.find_chat import find
+from app.open_stores import refuse
 from app.questions import agreed
 from app.sessions.library import ExportFormat
 from app.sessions.manager import SessionManager
@@ -113,6 +114,7 @@ def export(name: str, *, format: str, output: str | None) -> ExitCode:
             notify(f"{_count(left_out, 'file')} of the chat cannot be shown here; -o FILE writes all of it")
         return ExitCode.ANSWERED
     try:
+        refuse(output)
         handle = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with open(handle, "w", encoding="utf-8") as file:
             file.write(replace_surrogates(text))

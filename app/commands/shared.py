@@ -9,6 +9,7 @@ from typing import Any
 
 from app.clock import moment
 from app.commands.face import Choice, Face, Rows
+from app.open_stores import refuse
 from app.sessions.items import Item, Message
 from app.sessions.media import file_labels
 from app.terminal import replace_surrogates, sanitize
@@ -63,6 +64,7 @@ async def write_file(face: Face, name: str, text: str) -> Path | None:
         if (answer or "").strip().lower() not in ("y", "yes"):
             face.say("Nothing was written.")
             return None
+    refuse(target)
     handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(handle, "w", encoding="utf-8") as file:
         file.write(replace_surrogates(text))

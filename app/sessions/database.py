@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
+from app.open_stores import hold, let_go
 from app.sessions.errors import ServerError
 from app.sessions.schema import MIGRATIONS
 from app.sessions.store_file import (
@@ -50,6 +51,7 @@ class Database:
             self._writer.stop()
             raise
         self._mark = Mark.of(path)
+        hold(path)
 
     async def write(self, work: Work[T], *, durable: bool = True) -> T:
         """Run `work` in a transaction of its own."""
@@ -101,6 +103,10 @@ class Database:
             thread.stop(closes=not self._is_lost)
             if not self._is_lost:
                 await asyncio.to_thread(thread.join)
+        if self._mark is not None:
+            self._mark = None
+            if self.path is not None and not self._is_lost:
+                let_go(self.path)
 
     def _check_place(self) -> None:
         if self._mark is None or self.path is None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from app.attach import decoded
 from app.characters import clean_text
+from app.open_stores import refuse
 from app.picture_size import HEAD_BYTES, picture_size
 from app.sessions import media
 from app.sessions.database import Database
@@ -141,6 +142,7 @@ class SessionFiles:
         target = Path(to_path)
 
         def write() -> None:
+            refuse(target)
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
 
@@ -248,6 +250,7 @@ class SessionFiles:
 
 def _content_of(source: Path) -> bytes:
     """The content of a regular file: a device has no end, and a pipe may never give anything."""
+    refuse(source)
     handle = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
         about = os.fstat(handle)

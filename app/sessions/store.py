@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from app import paths
+from app.open_stores import STORE_FILE
 from app.sessions.database import Database
 from app.sessions.errors import ConflictError, InvalidInputError, not_found
 from app.sessions.items import Item
@@ -39,7 +40,6 @@ from app.sessions.search import match_expression
 Order = Literal["asc", "desc"]
 DELETED_KEPT_S = 30 * 24 * 3600
 MAX_PAGE = 10_000
-STORE_FILE = "chats.db"
 _NOT_CONVERSATION = {"status", "draft", "pinned", "archived", "deleted_at"}
 """What changes without the conversation: it does not make a chat the newest."""
 

@@ -18,13 +18,12 @@ from datetime import datetime
 from pathlib import Path
 
 from app import paths
+from app.open_stores import SIDES
 from app.sessions.errors import ServerError
 
 DAMAGED = "store_unreadable"
 """The code of the error for a store that cannot be read any more."""
 BUSY_S = 10.0
-SIDES = ("-wal", "-shm", "-journal")
-"""The endings of SQLite's own files beside a store."""
 _PROBE_BYTES = 64 << 10
 
 

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 
 from app import mcp_settings, paths
 from app.kinds import SettingError
+from app.open_stores import open_files
 from app.sessions.arguments import UnfitError, fitting
 from app.sessions.errors import InvalidInputError
 from app.sessions.records import Json
@@ -102,7 +103,7 @@ class ToolsRoom:
         if folder is None:
             return None
         if folder not in self._spaces:
-            hidden = (paths.data_dir(), paths.state_dir(), paths.config_file().parent)
+            hidden = (paths.data_dir(), paths.state_dir(), paths.config_file().parent, *open_files())
             self._spaces[folder] = Workspace.at(folder, hidden=hidden)
         return self._spaces[folder]
 

@@ -12,14 +12,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.bounded import read_bounded
+from app.commands.shared import write_file
 from app.sessions import store_file
 from app.sessions.errors import ConflictError, FiresideError, ServerError
+from app.sessions.files import SessionFiles
 from app.sessions.items import user_message
 from app.sessions.locks import SessionLocks
 from app.sessions.manager import SessionManager
 from app.sessions.rows import Change, SessionRecord
 from app.sessions.store import Store
 from app.sessions.store_file import DamagedStoreError, Mark, keep_aside
+from app.sessions.tools_room import ToolsRoom
 from backend.scripted import ScriptedEngine
 
 AGENT = {"name": "fireside"}
@@ -94,6 +98,38 @@ assert not opened, opened
         [sys.executable, "-c", script], cwd=ROOT, env=environ, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+async def test_no_file_of_an_open_store_is_read_or_written_for_a_person_or_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRESIDE_DATA", str(tmp_path / "elsewhere"))
+    path = tmp_path / "chats.db"
+    store = Store(path)
+    await add(store, "a")
+    (tmp_path / "another name").symlink_to(path)
+    space = ToolsRoom().space(tmp_path)
+    assert space is not None
+    for file in (path, Path(f"{path}-wal"), Path(f"{path}-shm"), tmp_path / "another name"):
+        with pytest.raises(OSError, match="store of your chats"):
+            read_bounded(file, 1 << 20)
+        with pytest.raises((OSError, FiresideError), match="store of your chats"):
+            await SessionFiles(store.database).upload("a", file)
+        with pytest.raises(OSError, match="store of your chats"):
+            await write_file(Yes(), str(file), "x")  # type: ignore[arg-type]
+        assert space.locate(str(file)).hidden
+    assert seen_by_another_program(path) == ["a"]
+    await add(store, "b")
+    assert seen_by_another_program(path) == ["a", "b"]
+    await store.close()
+    assert read_bounded(path, 1 << 20)
+
+
+class Yes:
+    """A face on which a person agrees to everything."""
+
+    async def ask(self, _: str) -> str:
+        return "y"
 
 
 async def test_a_child_that_was_forked_takes_neither_the_store_nor_its_locks_along(tmp_path: Path) -> None:
