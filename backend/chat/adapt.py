@@ -14,6 +14,8 @@ MEDIA_MARKER = "<__media__>"
 """What stands in the prompt for an image, a sound or a video; the projector finds it there."""
 _MEDIA_TYPES = frozenset({"image", "image_url", "input_image", "audio", "input_audio", "video", "video_url"})
 _MAX_SCHEMA_DEPTH = 50
+_MAX_TOOL_DEPTH = 150
+"""Of a tool's definition; Python's JSON and the templates' macros end near a thousand."""
 NO_ANSWER = "..."
 """What a turn says that is there, or not silent, only because the template demands it."""
 THOUGHT_KEYS = ("reasoning_content", "reasoning", "thinking", "thought")
@@ -59,7 +61,7 @@ def envelopes(tools: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]
     """Tools in the OpenAI envelope, each with a description and parameters; bare functions are wrapped."""
     wrapped: list[dict[str, Any]] = []
     for tool in tools or ():
-        function = copy.deepcopy(dict(tool.get("function") or tool))
+        function = cast("dict[str, Any]", _copied(dict(tool.get("function") or tool)))
         function.pop("type", None)
         if not isinstance(function.get("name"), str) or not function["name"]:
             raise ValueError(f"A tool needs a name, and this one has none: {_short(tool)}")
@@ -67,6 +69,20 @@ def envelopes(tools: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]
         function["parameters"] = function.get("parameters") or {"type": "object", "properties": {}}
         wrapped.append({"type": "function", "function": function})
     return wrapped
+
+
+def _copied(value: object, depth: int = 0) -> object:
+    """A copy of JSON data. What a schema nests deeper than anybody reads becomes an empty one."""
+    if isinstance(value, Mapping):
+        if depth > _MAX_TOOL_DEPTH:
+            return {}
+        items = cast("Mapping[str, object]", value).items()
+        return {key: _copied(item, depth + 1) for key, item in items}
+    if isinstance(value, list | tuple):
+        if depth > _MAX_TOOL_DEPTH:
+            return []
+        return [_copied(item, depth + 1) for item in cast("Sequence[object]", value)]
+    return value
 
 
 def mapping(value: object) -> dict[str, Any]:

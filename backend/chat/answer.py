@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from backend.chat.validate import Schema, violations
+from backend.chat.validate import Schema, verdict
 
 
 @dataclass(frozen=True)
@@ -15,9 +15,13 @@ class AnswerCheck:
     schema: Schema
 
     def violations(self, text: str) -> tuple[str, ...]:
-        """Why the answer `text` does not satisfy the schema, in sentences; () when it does."""
+        """Why the answer `text` does not satisfy the schema, in sentences; () when it does.
+
+        What could not be checked is told too: it is never taken for satisfied.
+        """
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
             return ("the answer is not valid JSON",)
-        return tuple(violations(value, self.schema))
+        broken, unchecked = verdict(value, self.schema)
+        return (*broken, *unchecked)

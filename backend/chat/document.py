@@ -74,6 +74,11 @@ class Document:
             raise SchemaError(f"A schema is a JSON object or a boolean, not {type(schema).__name__}.")
         self.root: Schema = self._plain(schema, 0)
 
+    @property
+    def size(self) -> int:
+        """How many values the document holds."""
+        return self._nodes
+
     def part(self, schema: Schema) -> Schema:
         """This document's own copy of a part of the schema it was made from."""
         if isinstance(schema, bool):

@@ -12,7 +12,7 @@ from typing import Any
 from backend.chat.adapt import envelopes
 from backend.chat.answer import AnswerCheck
 from backend.chat.call_rules import MAX_CALLS, CallRules, Offered
-from backend.chat.document import Document, SchemaError
+from backend.chat.document import Document, SchemaError, too_large
 from backend.chat.format import ChatFormat
 from backend.chat.gbnf import NEVER, NOTHING, Node, choice, optional, seq
 from backend.chat.marker import after_prime, tidy
@@ -20,6 +20,12 @@ from backend.chat.schema import SchemaRules, schema_grammar
 from backend.chat.strings import Texts
 from backend.chat.validate import as_object
 from backend.types import Grammar
+
+_MAX_COST = 8_000
+"""Rules that the schemas of all tools together may take; one grammar has 10,000 at most."""
+_FAILED_COST = 1_000
+"""What a schema counts that could not be held to, so that many bad ones take no longer than a few."""
+_NODES_PER_RULE = 20
 
 
 @dataclass(frozen=True)
@@ -67,14 +73,38 @@ def reply_grammar(
         mode = "none"
     if mode == "none" and json_schema is None:
         return ReplyGrammar(None)
+    warnings: list[str] = []
+    held = [] if mode == "none" else _checked(offered, warnings)
+    ways = (held, parallel_tool_calls, json_schema, prime, allows_thought)
+    try:
+        return _held(chat_format, mode, *ways, warnings)
+    except SchemaError as err:
+        if json_schema is not None or mode == "none":
+            raise
+        # What a call's format adds to the schemas made them too large together.
+        anything = [Offered(tool.name, Document({"type": "object"}), relaxed=False) for tool in held]
+        warnings.append(f"The arguments of all tools may be any object. {err}")
+        return _held(chat_format, mode, anything, *ways[1:], warnings)
+
+
+def _held(
+    chat_format: ChatFormat,
+    mode: str,
+    tools: list[Offered],
+    parallel: bool,
+    json_schema: Mapping[str, Any] | bool | None,
+    prime: str,
+    allows_thought: bool,
+    warnings: list[str],
+) -> ReplyGrammar:
+    """The grammar of a reply that calls these tools, or answers by this schema."""
     schemas = SchemaRules()
     reply = _Reply(chat_format, schemas, prime, allows_thought=allows_thought)
-    warnings: list[str] = []
     answer = NEVER if json_schema is None else _answer(schemas, json_schema)
     check = AnswerCheck(json_schema) if schemas.book.dropped else None
     if mode == "none":
         return replace(_finished(schemas, reply.bound(answer), warnings), answer_check=check)
-    calls = CallRules(chat_format, schemas, _checked(offered, warnings), parallel=parallel_tool_calls)
+    calls = CallRules(chat_format, schemas, tools, parallel=parallel)
     if mode == "required":
         return _finished(schemas, reply.bound(NEVER, calls), warnings)
     if json_schema is not None:
@@ -139,37 +169,58 @@ def _chosen(
 
 
 def _checked(offered: list[dict[str, Any]], warnings: list[str]) -> list[Offered]:
-    """The tools, each with a schema that can be held to: its own, else relaxed, else any object."""
+    """The tools, each with a schema that can be held to: its own, else relaxed, else any object.
+
+    Schemas come from anybody, so what all of them cost together is bounded: a tool that comes when it
+    is spent takes any object.
+    """
     functions = [tool["function"] for tool in offered]
     try:
         exact = [Offered(item["name"], Document(item["parameters"]), relaxed=False) for item in functions]
-        if _satisfiable(*exact):
+        if _cost(*exact) is not None:
             return exact
     except SchemaError:
         pass  # At least one of them is bad; which one, the slower way tells.
-    return [_held_to(item["name"], item["parameters"], warnings) for item in functions]
+    left = _MAX_COST
+    held: list[Offered] = []
+    for item in functions:
+        found, cost = _held_to(item["name"], item["parameters"], left, warnings)
+        held.append(found)
+        left -= cost
+    return held
 
 
-def _held_to(name: str, parameters: Any, warnings: list[str]) -> Offered:
+def _held_to(name: str, parameters: Any, left: int, warnings: list[str]) -> tuple[Offered, int]:
+    """A tool as it can be held to, and what that costs; never more than is `left`."""
     reason = "No value satisfies its schema."
+    spent = 0
     try:
+        if left <= 0:
+            raise too_large("those of the tools before it took all that may be spent")
         document = Document(parameters)
         for relaxed in (False, True):
             tool = Offered(name, document, relaxed)
-            if _satisfiable(tool):
-                return tool
+            spent += 1 + document.size // _NODES_PER_RULE
+            cost = _cost(tool)
+            if cost is not None:
+                if cost > left:
+                    raise too_large("together with those of the other tools")
+                return tool, spent + cost
     except SchemaError as err:
+        spent += _FAILED_COST
         reason = str(err)
     warnings.append(f"The arguments of the tool {name} may be any object. {reason}")
-    return Offered(name, Document({"type": "object"}), relaxed=False)
+    return Offered(name, Document({"type": "object"}), relaxed=False), min(spent, max(left, 0))
 
 
-def _satisfiable(*tools: Offered) -> bool:
-    """Whether each tool has arguments that satisfy its schema. All are relaxed, or none is."""
+def _cost(*tools: Offered) -> int | None:
+    """The rules and states of patterns it takes to hold tools to their schemas, or None where one has no
+    arguments that satisfy it. All are relaxed, or none is."""
     trial = SchemaRules(relaxed=any(tool.relaxed for tool in tools))
     refs = [trial.arguments(tool.document, f"{tool.name}#", "trial") for tool in tools]
     trial.finish()
-    return trial.book.rules.satisfiable(*refs)
+    rules = trial.book.rules
+    return len(rules.nodes) + trial.book.pattern_states if rules.satisfiable(*refs) else None
 
 
 class _Reply:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from backend.chat import pattern
-from backend.chat.document import Form
+from backend.chat.document import Form, SchemaError
 from backend.chat.pattern import MalformedPattern, UnsupportedPattern
 from backend.chat.rulebook import Place, Rulebook
+from backend.chat.strings import found
 from backend.chat.validate import as_object, count, is_number, short, type_names
 
 _UNENFORCED = (
@@ -47,14 +47,15 @@ def report(form: Form, place: Place, book: Rulebook) -> None:
                 book.drop(place, keyword, f"{short(part[keyword])} is not a count")
         if "type" in part and type_names(part) is None:
             book.mistake(place, "type", f"{short(part['type'])} names no JSON type")
-        _check_patterns(part, place, book)
+        check_patterns(part, place, book)
         for keyword in TYPE_OF_KEYWORD["number"].split():
             if keyword in part and not is_number(part[keyword]) and not isinstance(part[keyword], bool):
                 book.drop(place, keyword, f"{short(part[keyword])} is not a number")
 
 
-def _check_patterns(part: Mapping[str, Any], place: Place, book: Rulebook) -> None:
-    """What is a regular expression but not one of ours is dropped where its texts are compiled."""
+def check_patterns(part: Mapping[str, Any], place: Place, book: Rulebook) -> None:
+    """What is a regular expression but not one of ours is refused where the rules are strict; else it is
+    dropped where its texts are compiled."""
     if not book.strict:
         return
     named = [("patternProperties", name) for name in as_object(part.get("patternProperties"))]
@@ -62,8 +63,11 @@ def _check_patterns(part: Mapping[str, Any], place: Place, book: Rulebook) -> No
         if not isinstance(text, str):
             continue
         try:
-            pattern.parse(text)
+            found(text, "")
         except MalformedPattern as err:
             book.mistake(place, keyword, f"{short(text)} is no regular expression: {err}")
-        except UnsupportedPattern:
-            continue
+        except UnsupportedPattern as err:
+            raise SchemaError(
+                f"The schema has a pattern at {place.path} that cannot be checked: {err} "
+                f"('{keyword}' {short(text)}). Write it in another way, or leave it out."
+            ) from err

@@ -8,10 +8,12 @@ from typing import Protocol, TypeAlias
 
 from backend.chat.document import Form, too_large
 from backend.chat.gbnf import NEVER, NOTHING, Node, Ref, Text, choice, seq
+from backend.chat.keywords import check_patterns
 from backend.chat.notation import Tags
 from backend.chat.rulebook import KEY, TYPE, Place, Rulebook
 from backend.chat.strings import FORMATS, Texts
 from backend.chat.validate import (
+    MAX_PATTERNS,
     Schema,
     as_list,
     as_object,
@@ -134,7 +136,10 @@ class Members:
         names, required = _names(form)
         if len(names) > MAX_PROPERTIES:
             raise too_large(f"{place.path} has more than {MAX_PROPERTIES:,} properties")
-        place.document.spend(len(names) * len(form) // 4)
+        patterns = sum(len(as_object(part.get("patternProperties"))) for part in form)
+        if patterns > MAX_PATTERNS:
+            raise too_large(f"{place.path} has more than {MAX_PATTERNS} patterns for names")
+        place.document.spend(len(names) * (len(form) // 4 + 4 * patterns))
         members: list[Node] = []
         for name in names:
             schemas = [schema for part in form for schema in property_schemas(part, name)]
@@ -179,6 +184,8 @@ class Members:
             self.book.drop(place, "patternProperties", "several parts of one schema have it")
             return NEVER
         patterns = as_object(patterned[0]["patternProperties"] if patterned else None)
+        if len(patterns) > MAX_PATTERNS:
+            raise too_large(f"{place.path} has more than {MAX_PATTERNS} patterns for names")
         rest = [part.get("additionalProperties", True) for part in form if part not in patterned]
         texts = self._key_texts(form, place)
         if texts is None or False in rest:
@@ -215,6 +222,7 @@ class Members:
             return Texts()
         texts = Texts()
         for part in next(iter(expanded.forms)):
+            check_patterns(part, place, self.book)
             pattern, name = part.get("pattern"), part.get("format")
             lengths = [high for high in (texts.high, count(part, "maxLength")) if high is not None]
             only = {v for _, listed in listed_values((part,)) for v in listed if isinstance(v, str)}

@@ -14,9 +14,10 @@ from typing import Literal
 from backend.chat.gbnf import Ranges
 from backend.chat.pattern import BEGIN, END, LAST_CODE_POINT, Tree, UnsupportedPattern, merge, parse
 
-_MAX_EXPRESSIONS = 10_000
-_MAX_DERIVATIVES = 30_000
-_MAX_WORK = 200_000
+_MAX_EXPRESSIONS = 5_000
+_MAX_DERIVATIVES = 15_000
+_MAX_WORK = 60_000
+"""Steps for one language, each some microseconds; those of the known formats take 8,000 at most."""
 
 
 Kind = Literal["none", "empty", "chars", "cat", "alt", "and", "not", "repeat"]
@@ -78,9 +79,7 @@ class Algebra:
         low: int = 0,
         high: int | None = None,
     ) -> Expr:
-        self._spent += 1
-        if self._spent > _MAX_WORK:
-            raise UnsupportedPattern("it needs too many states")
+        self._spend(1 + (len(items) + len(ranges)) // 4)
         key = (kind, tuple(item.serial for item in items), ranges, low, high)
         found = self._table.get(key)
         if found is None:
@@ -88,6 +87,11 @@ class Algebra:
                 raise UnsupportedPattern("it needs too many states")
             found = self._table[key] = Expr(kind, items, ranges, low, high, len(self._table))
         return found
+
+    def _spend(self, steps: int) -> None:
+        self._spent += steps
+        if self._spent > _MAX_WORK:
+            raise UnsupportedPattern("it needs too many states")
 
     def chars(self, ranges: Iterable[tuple[int, int]]) -> Expr:
         merged = merge(ranges)
@@ -116,7 +120,9 @@ class Algebra:
         found: dict[int, Expr] = {}
         symbols: list[tuple[int, int]] = []
         for item in items:
-            for part in item.items if item.kind == "alt" else (item,):
+            parts = item.items if item.kind == "alt" else (item,)
+            self._spend(1 + len(parts) // 4)
+            for part in parts:
                 if part is self.all:
                     return self.all
                 if part.kind == "chars":
@@ -131,7 +137,9 @@ class Algebra:
     def both(self, items: Iterable[Expr]) -> Expr:
         found: dict[int, Expr] = {}
         for item in items:
-            for part in item.items if item.kind == "and" else (item,):
+            parts = item.items if item.kind == "and" else (item,)
+            self._spend(1 + len(parts) // 4)
+            for part in parts:
                 if part is self.none:
                     return self.none
                 if part is not self.all:
@@ -237,6 +245,7 @@ class Algebra:
         found = self._cuts.get(expr.serial)
         if found is None:
             found = self._cuts[expr.serial] = self._cut(expr)
+            self._spend(1 + len(found) // 4)
         return found
 
     def _cut(self, expr: Expr) -> frozenset[int]:
@@ -251,6 +260,7 @@ class Algebra:
         """Starts of the intervals of code points, and the state each leads to."""
         if expr.moves is None:
             starts = sorted({0} | {cut for cut in self.cuts(expr) if cut <= LAST_CODE_POINT})
+            self._spend(len(starts))
             expr.moves = starts, [self.derive(expr, start) for start in starts]
         return expr.moves
 

@@ -71,7 +71,8 @@ class Rulebook:
         self._shared: dict[tuple[str, Notation], Ref] = {}
         self._texts: dict[tuple[Texts, Encoding], Node] = {}
         self._repetitions = 0
-        self._patterns = 0
+        self.pattern_states = 0
+        """Spent on patterns so far; one that cannot be compiled counts as a large one."""
 
     # ---- shared rules ----------------------------------------------------------------------
 
@@ -214,12 +215,12 @@ class Rulebook:
 
     def affordable(self, texts: Texts) -> str | None:
         """Why the texts cannot become rules, or None where they can."""
-        if self._patterns > _PATTERN_BUDGET:
+        if self.pattern_states > _PATTERN_BUDGET:
             return "the patterns of this schema are too many or too complex"
         try:
-            self._patterns += len(automaton(texts))
+            self.pattern_states += len(automaton(texts))
         except UnsupportedPattern as err:
-            self._patterns += MAX_STATES
+            self.pattern_states += MAX_STATES
             return str(err)
         return None
 

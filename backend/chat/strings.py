@@ -86,8 +86,8 @@ class Texts:
         return algebra.both(parts)
 
 
-@lru_cache(maxsize=32)
-def _searcher(pattern: str) -> tuple[Algebra, Expr] | UnsupportedPattern:
+@lru_cache(maxsize=128)
+def searchers(pattern: str) -> tuple[Algebra, Expr] | UnsupportedPattern:
     algebra = Algebra()
     try:
         return algebra, algebra.search(pattern)
@@ -102,9 +102,9 @@ def found(pattern: str, text: str) -> bool:
 
     Raises UnsupportedPattern outside the supported subset.
     """
-    searcher = _searcher(pattern)
+    searcher = searchers(pattern)
     if isinstance(searcher, UnsupportedPattern):
-        raise UnsupportedPattern(str(searcher))
+        raise type(searcher)(str(searcher))
     algebra, expression = searcher
     try:
         return algebra.matches(expression, text)
@@ -112,17 +112,26 @@ def found(pattern: str, text: str) -> bool:
         raise UnsupportedPattern("it is nested too deeply") from None
 
 
-@lru_cache(maxsize=64)
 def automaton(texts: Texts) -> tuple[State, ...]:
     """The states that read exactly these texts, the first one first.
 
     Raises UnsupportedPattern where a pattern is outside the subset or needs too many states.
     """
+    found = automata(texts)
+    if isinstance(found, UnsupportedPattern):
+        raise UnsupportedPattern(str(found))
+    return found
+
+
+@lru_cache(maxsize=128)
+def automata(texts: Texts) -> tuple[State, ...] | UnsupportedPattern:
     algebra = Algebra()
     try:
         return tuple(algebra.automaton(texts.expression(algebra), MAX_STATES))
     except RecursionError:
-        raise UnsupportedPattern("it is nested too deeply") from None
+        return UnsupportedPattern("it is nested too deeply")
+    except UnsupportedPattern as err:
+        return err
 
 
 Encoding = Literal["json", "single", "raw"]

@@ -3,6 +3,7 @@ how a reply to it is read."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -23,6 +24,10 @@ from backend.types import Grammar, Message, ReasoningFormat, ReasoningMode
 
 if TYPE_CHECKING:
     from backend.chat.grammar import ReplyGrammar
+
+
+_MOST_GRAMMARS = 4
+"""Grammars a template remembers: each message of a chat asks for the same one."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,14 @@ def _learned(renderer: Renderer, vocabulary: frozenset[str]) -> Learned:
     return Learned(whole, rules, switches, renders_tools)
 
 
+def _text_of(value: object) -> str | None:
+    """A key for what a grammar is made of; None where JSON does not know some of it."""
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
 class ChatTemplate:
     """One model's chat template, compiled and learned.
 
@@ -86,6 +99,7 @@ class ChatTemplate:
         self._learned = _learned(self._renderer, frozenset(special_tokens))
         self.format: ChatFormat = self._learned.format
         """How replies are written."""
+        self._grammars: dict[str, ReplyGrammar] = {}
         self._shows_calls = self.renders_tools
         """Whether the template itself tells the model how to call tools."""
         if tool_call_format == "generic" and self.format.calls is None:
@@ -292,8 +306,16 @@ class ChatTemplate:
         rendered text that the reply continues, rendered with the same switches."""
         from backend.chat.grammar import reply_grammar
 
-        return reply_grammar(
-            self.format, envelopes(tools), tool_choice=tool_choice or "auto",
-            parallel_tool_calls=parallel_tool_calls, json_schema=json_schema, prime=self._prime(prompt),
-            allows_thought=self.switches.allows_thought(enable_thinking, reasoning_effort),
-        )  # fmt: skip
+        offered, prime = envelopes(tools), self._prime(prompt)
+        allows_thought = self.switches.allows_thought(enable_thinking, reasoning_effort)
+        key = _text_of([offered, tool_choice, parallel_tool_calls, json_schema, prime, allows_thought])
+        found = self._grammars.get(key or "")
+        if found is None:
+            found = reply_grammar(
+                self.format, offered, tool_choice=tool_choice or "auto",
+                parallel_tool_calls=parallel_tool_calls, json_schema=json_schema, prime=prime,
+                allows_thought=allows_thought,
+            )  # fmt: skip
+            if key is not None:
+                self._grammars = {**dict(list(self._grammars.items())[1 - _MOST_GRAMMARS :]), key: found}
+        return found

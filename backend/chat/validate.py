@@ -23,6 +23,10 @@ _MAX_STEPS = 20_000
 _MAX_DEPTH = 100
 _MAX_MESSAGES = 8
 _MAX_TEXT = 100_000
+MAX_PATTERNS = 64
+"""Most patterns for the names of one object; each is looked for in each name."""
+_CHARS_PER_STEP = 64
+_UNKNOWN = ("unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef")
 
 
 def violations(value: Any, schema: Schema, root: Schema = None) -> list[str]:
@@ -32,6 +36,12 @@ def violations(value: Any, schema: Schema, root: Schema = None) -> list[str]:
     sentences. A value nested more than 100 deep is a violation.
     """
     return _Check(schema if root is None else root).messages(value, schema)
+
+
+def verdict(value: Any, schema: Schema) -> tuple[list[str], list[str]]:
+    """The `violations`, and what of `schema` could not be checked in `value`, in sentences too."""
+    check = _Check(schema)
+    return check.messages(value, schema), list(check.unchecked)
 
 
 def fits_all(value: Any, schemas: Iterable[Schema], root: Schema) -> tuple[bool, int]:
@@ -150,6 +160,8 @@ class _Check:
     def __init__(self, root: Schema) -> None:
         self.root = root
         self.steps = 0
+        self.unchecked: dict[str, None] = {}
+        """What could not be looked at, and counts as satisfied while other parts are."""
 
     def messages(self, value: Any, schema: Schema) -> list[str]:
         try:
@@ -165,7 +177,10 @@ class _Check:
         if schema is False:
             yield f"{at or 'the value'} is not allowed here"
             return
-        if not is_object(schema) or self.steps > _MAX_STEPS:
+        if not is_object(schema):
+            return
+        if self.steps > _MAX_STEPS:
+            self.unchecked["the value is too large to be checked whole"] = None
             return
         if depth > _MAX_DEPTH:
             yield f"{at or 'the value'} is nested too deeply"
@@ -180,9 +195,12 @@ class _Check:
         if value is None and schema.get("nullable") is True:
             return
         self.steps += len(as_list(schema.get("enum"))) // 16
+        for keyword in _UNKNOWN:
+            if keyword in schema and schema[keyword] is not False and schema[keyword] is not True:
+                self.unchecked[f"'{keyword}' is not understood, so it was not checked"] = None
         yield from _choices(value, schema, at)
         if isinstance(value, str):
-            yield from _text(value, schema, at)
+            yield from self.text(value, schema, at)
         elif is_list(value):
             yield from self.array(value, schema, at, depth)
         elif is_object(value):
@@ -234,21 +252,48 @@ class _Check:
         for name in as_list(schema.get("required")):
             if isinstance(name, str) and name not in value:
                 yield f"{_below(at, name)} is missing"
+        patterns = len(as_object(schema.get("patternProperties")))
         for name, item in value.items():
-            for part in property_schemas(schema, name):
+            self.steps += patterns
+            for part in property_schemas(schema, name, self.unchecked):
                 if part is False:
                     yield f"{_below(at, name)} is not a known parameter"
                 else:
                     yield from self.check(item, part, _below(at, name), depth)
             if is_schema(names := schema.get("propertyNames")):
                 yield from self.check(name, names, f"the name {short(name)}", depth)
-        for name, needed in as_object(schema.get("dependentSchemas")).items():
+        either = as_object(schema.get("dependencies")).items()
+        schemas = [(name, needed) for name, needed in either if is_schema(needed)]
+        for name, needed in (*as_object(schema.get("dependentSchemas")).items(), *schemas):
             if name in value:
                 yield from self.check(value, needed, at, depth)
-        for name, needed in as_object(schema.get("dependentRequired")).items():
+        for name, needed in (*as_object(schema.get("dependentRequired")).items(), *either):
             for other in as_list(needed):
                 if name in value and other not in value:
                     yield f"{_below(at, str(other))} is missing, which {name} needs"
+
+    def text(self, value: str, schema: Mapping[str, Any], at: str) -> Iterator[str]:
+        yield from _size(len(value), schema, at, "Length", "characters")
+        pattern, name = schema.get("pattern"), schema.get("format")
+        known = FORMATS.get(name) if isinstance(name, str) else None
+        where = at or "the text"
+        if isinstance(pattern, str) and not self.found(pattern, value, where):
+            yield f"{where} must match the pattern {short(pattern, 200)}, unlike {short(value)}"
+        if known is not None and not self.found(known, value, where):
+            yield f"{where} must be a {name}, unlike {short(value)}"
+
+    def found(self, pattern: str, value: str, where: str) -> bool:
+        """Whether a pattern is found, True where that cannot be told, which is noted."""
+        self.steps += 1 + len(value) // _CHARS_PER_STEP
+        try:
+            if len(value) <= _MAX_TEXT:
+                return found(pattern, value)
+            reason = f"it is longer than {_MAX_TEXT:,} characters"
+        except UnsupportedPattern as err:
+            reason = str(err)
+        told = f"{where} could not be held against the pattern {short(pattern, 200)}: {reason}"
+        self.unchecked[told] = None
+        return True
 
 
 def array_items(schema: Mapping[str, Any]) -> tuple[list[Schema], Schema]:
@@ -259,17 +304,24 @@ def array_items(schema: Mapping[str, Any]) -> tuple[list[Schema], Schema]:
     return as_list(schema.get("prefixItems")), items
 
 
-def property_schemas(schema: Mapping[str, Any], name: str) -> list[Schema]:
-    """Every schema that one object schema applies to the property `name`."""
+def property_schemas(
+    schema: Mapping[str, Any], name: str, unchecked: dict[str, None] | None = None
+) -> list[Schema]:
+    """Every schema that one object schema applies to the property `name`.
+
+    A pattern that cannot be read applies to none, and is told in `unchecked`.
+    """
     parts: list[Schema] = []
     properties = as_object(schema.get("properties"))
     if name in properties:
         parts.append(properties[name])
-    for pattern, part in as_object(schema.get("patternProperties")).items():
+    for pattern, part in islice(as_object(schema.get("patternProperties")).items(), MAX_PATTERNS):
         try:
             if found(pattern, name):
                 parts.append(part)
-        except UnsupportedPattern:
+        except UnsupportedPattern as err:
+            if unchecked is not None:
+                unchecked[f"names could not be held against the pattern {short(pattern, 200)}: {err}"] = None
             return parts or [True]
     return parts or [schema.get("additionalProperties", True)]
 
@@ -293,20 +345,6 @@ def _size(actual: int, schema: Mapping[str, Any], at: str, keyword: str, what: s
         yield f"{at or 'the value'} must have at least {least} {what}, not {actual}"
     if most is not None and actual > most:
         yield f"{at or 'the value'} must have at most {most} {what}, not {actual}"
-
-
-def _text(value: str, schema: Mapping[str, Any], at: str) -> Iterator[str]:
-    yield from _size(len(value), schema, at, "Length", "characters")
-    pattern, name = schema.get("pattern"), schema.get("format")
-    if len(value) > _MAX_TEXT:
-        return
-    try:
-        if isinstance(pattern, str) and not found(pattern, value):
-            yield f"{at or 'the text'} must match the pattern {short(pattern, 200)}, unlike {short(value)}"
-    except UnsupportedPattern:
-        pass
-    if isinstance(name, str) and name in FORMATS and not found(FORMATS[name], value):
-        yield f"{at or 'the text'} must be a {name}, unlike {short(value)}"
 
 
 def limits(schema: Mapping[str, Any]) -> Iterator[tuple[str, float, bool]]:

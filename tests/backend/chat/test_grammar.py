@@ -19,6 +19,7 @@ from backend.types import Grammar as Gbnf
 from backend.types import TextPiece
 from tests.backend.chat import published
 from tests.backend.chat.gbnf import Grammar, LlamaCpp
+from tests.limits import processor_time
 
 HERMES = ChatFormat(
     name="hermes",
@@ -690,3 +691,25 @@ def llama_cpp(tiny_llama: Any) -> Any:
     assert model
     yield LlamaCpp(model)
     model.close()
+
+
+def test_hostile_tools_leave_the_others_and_the_chat_alone() -> None:
+    patterns = {f"p{i}": {"type": "string", "pattern": f".*a{i}.{{{i % 30}}}b"} for i in range(300)}
+    hostile = [
+        {"name": f"evil{i}", "parameters": {"type": "object", "properties": patterns | {f"q{i}": {}}}}
+        for i in range(100)
+    ]
+    numbered = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    good = {"name": "good", "parameters": numbered}
+    with processor_time(8):
+        found = reply_grammar(HERMES, [good, *hostile], tool_choice="required")
+    assert found.grammar is not None and '"\\"n\\":"' in found.grammar.text
+    told = [warning for warning in found.warnings if "may be any object" in warning]
+    assert 50 < len(told) <= 100
+
+
+def test_a_tool_nested_without_end_is_offered_without_its_depths() -> None:
+    deep = json.loads('{"type":"object","properties":{"a":' * 300 + "{}" + "}}" * 300)
+    made = {"type": "function", "function": {"name": "deep", "parameters": deep}}
+    found = reply_grammar(HERMES, [made], tool_choice="required")
+    assert found.grammar is not None

@@ -4,14 +4,20 @@ import json
 import random
 import re
 import time
+import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from backend import native
+from backend.chat import strings
+from backend.chat.answer import AnswerCheck
 from backend.chat.schema import SchemaError, schema_grammar
 from backend.chat.validate import violations
+from backend.engine.gbnf import check_grammar
 from tests.backend.chat.gbnf import Grammar, LlamaCpp
+from tests.limits import processor_time
 
 pytestmark = pytest.mark.timeout(60)  # Hostile schemas: bounded work, but no small one.
 
@@ -592,11 +598,121 @@ def test_a_strict_schema_takes_no_mistake(schema: Any, told: str) -> None:
     assert schema_grammar(whole).dropped
 
 
-@pytest.mark.parametrize(
-    "schema", [{"type": "string", "pattern": r"(a)\1"}, {"properties": {"type": {"$ref": "#"}}}, {"not": {}}]
-)
+@pytest.mark.parametrize("schema", [{"properties": {"type": {"$ref": "#"}}}, {"not": {}}])
 def test_what_a_grammar_cannot_say_is_no_mistake(schema: Any) -> None:
     assert schema_grammar(schema, strict=True).text
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"(a)\1", r"^\p{L}+$", r"\bword\b", "(?<=a)b", "(?<!a)b", "(?i)abc", "a++", "(?>a)", "(?:(?=a)a)*",
+     r"\k<name>", "[]a]", "a{1000000}", "(?#note)a", r"\A"],
+)  # fmt: skip
+@pytest.mark.parametrize("keyword", ["pattern", "patternProperties", "propertyNames"])
+def test_a_pattern_that_cannot_be_checked_is_refused_and_told_never_taken_for_satisfied(
+    pattern: str, keyword: str
+) -> None:
+    parts: dict[str, Any] = {
+        "pattern": {"type": "string", "pattern": pattern},
+        "patternProperties": {"type": "object", "patternProperties": {pattern: {}}},
+        "propertyNames": {"type": "object", "propertyNames": {"pattern": pattern}},
+    }
+    with pytest.raises(SchemaError, match=r"cannot be checked|is no regular expression"):
+        schema_grammar(parts[keyword], strict=True)
+    if keyword != "propertyNames":
+        value = "x" if keyword == "pattern" else {"x": 1}
+        assert AnswerCheck(parts[keyword]).violations(json.dumps(value))
+
+
+def test_what_is_too_large_to_be_checked_is_told() -> None:
+    schema = {"type": "array", "items": {"type": "string", "pattern": "^a+$"}}
+    assert AnswerCheck(schema).violations(json.dumps(["a" * 200])) == ()
+    long = AnswerCheck(schema).violations(json.dumps(["a" * 200_000]))
+    assert "could not be held against the pattern" in " ".join(long)
+    many = AnswerCheck(schema).violations(json.dumps(["a"] * 50_000))
+    assert many == ("the value is too large to be checked whole",)
+    assert AnswerCheck({"unevaluatedProperties": {"type": "string"}}).violations("{}") == (
+        "'unevaluatedProperties' is not understood, so it was not checked",
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "fits"), [({"a": 1, "b": 2}, True), ({"a": 1}, False), ({"c": 1, "d": "x"}, False), ({}, True)]
+)
+def test_dependencies_of_old_drafts_are_checked(value: Any, fits: bool) -> None:
+    schema = {"dependencies": {"a": ["b"], "c": {"properties": {"d": {"type": "integer"}}}}}
+    assert (AnswerCheck(schema).violations(json.dumps(value)) == ()) == fits
+
+
+def _levels(count: int, make: Callable[[int], Any]) -> dict[str, Any]:
+    return {"$defs": {f"L{i}": make(i) for i in range(count)}, "$ref": "#/$defs/L0"}
+
+
+def _below(level: int, last: int, leaf: Any) -> Any:
+    return {"$ref": f"#/$defs/L{level + 1}"} if level < last else leaf
+
+
+_ALL = [{"$ref": f"#/$defs/L{i}"} for i in range(30)]
+HOSTILE = {
+    "items": {"type": "array", "items": {"type": "string"}, "minItems": 10**9},
+    "length": {"type": "string", "maxLength": 10**12},
+    "least length": {"type": "string", "minLength": 10**12},
+    "digits": {"type": "integer", "minimum": -(10**4000), "maximum": 10**4000},
+    "step": {"type": "number", "multipleOf": 1e-308},
+    "repetitions": {"type": "string", "pattern": "(a{1000}){1000}"},
+    "doubled repetitions": {"type": "string", "pattern": "a{1000}{1000}"},
+    "optional letters": {"type": "string", "pattern": "(a?){999}a{999}"},
+    "gaps": {"type": "string", "pattern": "(.{0,999}){9}x"},
+    "counting": {"type": "string", "pattern": "(a|b)*a(a|b){20}"},
+    "groups in groups": {"type": "string", "pattern": "(" * 400 + "a" + ")" * 400},
+    "negations": {"type": "string", "pattern": "(?!(?!(?!a)b)c)" * 40},
+    "many patterns": {"properties": {f"p{i}": {"pattern": f".*a{i}.{{{i % 30}}}b"} for i in range(999)}},
+    "many properties": {"type": "object", "properties": {f"p{i}": {} for i in range(10_000)}},
+    "many values": {"enum": [f"v{i}" for i in range(10**6)]},
+    "long values": {"enum": ["x" * i for i in range(1_000)]},
+    "many forms": {"allOf": [{"anyOf": [{"properties": {f"{i}{j}": {}}} for j in "abc"]} for i in range(12)]},
+    "circle": {"$ref": "#"},
+    "doubling forms": _levels(40, lambda i: {"anyOf": [_below(i, 39, {"type": "null"})] * 2}),
+    "doubling members": _levels(
+        40, lambda i: {"type": "object", "properties": {key: _below(i, 39, {}) for key in "ab"}}
+    ),
+    "all of all": _levels(30, lambda _: {"allOf": _ALL}),
+    "any of all": _levels(30, lambda _: {"properties": {"a": {"anyOf": _ALL}}}),
+    "names by patterns": {"patternProperties": {f"^a{i}.*b": {} for i in range(200)}, "type": "object"},
+    "names and patterns": {
+        "type": "object",
+        "patternProperties": {f"(a|b)*a(a|b){{{i % 18}}}c{i}": {} for i in range(60)},
+        "properties": {f"p{i}": {} for i in range(500)},
+    },
+    "lists in lists": {"prefixItems": [{"prefixItems": [{"prefixItems": [{}] * 25}] * 25}] * 25},
+    "deep": json.loads('{"items":' * 400 + "{}" + "}" * 400),
+}  # fmt: skip
+
+
+def _compiled(schema: Any) -> None:
+    strings.automata.cache_clear()
+    strings.searchers.cache_clear()
+    for strict in (False, True):
+        try:
+            check_grammar(schema_grammar(schema, strict=strict).text)
+        except SchemaError as err:
+            assert str(err).startswith("The schema ")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_schema_compiles_or_is_refused_in_bounded_time(name: str) -> None:
+    with processor_time(5):
+        _compiled(HOSTILE[name])
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_schema_compiles_or_is_refused_in_bounded_memory(name: str) -> None:
+    tracemalloc.start()
+    try:
+        _compiled(HOSTILE[name])
+        assert tracemalloc.get_traced_memory()[1] < 150 * 2**20
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), "\ud800", {"a": [float("-inf")]}])
