@@ -188,13 +188,12 @@ def _reads_keys(libc: ctypes.CDLL, bait: Bait) -> bool:
     return libc.syscall(_KEYCTL[platform.machine()], 0, -3, 1) > 0
 
 
-_ON_MOUNTS = (_remounts, _unmounts)
+_ON_MOUNTS = (_remounts, _unmounts, _joins)
 _ATTEMPTS: tuple[tuple[str, Attempt], ...] = (
     ("use files that were open outside", _has_files),
     ("keep rights of root", _has_rights),
     ("change mounts", _remounts),
     ("take away what covers the home", _unmounts),
-    ("join other namespaces", _joins),
     ("write to the system", _writes_system),
     ("write to the kernel's settings", _writes_kernel),
     ("see files beside the workspace", _sees_beside),
@@ -207,7 +206,8 @@ _ATTEMPTS: tuple[tuple[str, Attempt], ...] = (
     ("see what runs outside", _sees_processes),
     ("make programs that lend out rights", _lends_rights),
     ("use keys of the kernel", _reads_keys),
-    # Last, since rights are lost on the way into a new namespace.
+    # Last, since rights and the folder are lost on the way into another namespace.
+    ("join other namespaces", _joins),
     ("make namespaces of its own", _new_namespace),
     ("make namespaces of its own", _clones),
 )

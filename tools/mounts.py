@@ -1,8 +1,8 @@
 """What the sandbox shows of the file system, as options of bubblewrap.
 
-The system is read-only. Homes, temporary files, other disks and what the system keeps secret are
-covered. Of the home only installed programs are shown again, the repository that the workspace is a
-work tree of, and the workspace, which can be written but for what becomes code.
+The system is read-only. Homes, temporary files, other disks, folders beside the system's own and what it
+keeps secret are covered. Shown again are installed programs, the repository that the workspace is a work
+tree of, and the workspace, which can be written but for what becomes code.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ from tools.survey import Key, Survey
 from tools.workspace import Workspace
 
 _SYSTEM = ("/usr", "/etc", "/var", "/proc", "/sys", "/dev", "/run", "/boot", "/bin", "/sbin", "/lib", "/opt")
+_OF_SYSTEM = frozenset(
+    "bin sbin lib lib32 lib64 libx32 usr etc var opt nix gnu snap sw sys proc dev boot run".split()
+)
+"""Folders of `/` that are the system; programs that lie elsewhere are shown where PATH names them."""
 _COVERED = (
     "/home /root /tmp /var/tmp /run /var/run /mnt /media /var/spool /var/mail /var/log /var/backups "
     "/var/lib/docker /var/lib/containerd /var/lib/containers /var/lib/kubelet /var/lib/private "
@@ -97,7 +101,7 @@ def shown_of_homes(space: Workspace | None) -> str:
 def options(space: Workspace, found: Survey, *, network: bool) -> tuple[list[str], frozenset[Key]]:
     """The mounts for `space`, which was looked over as `found`, and which places of code they guard."""
     covered = _covers()
-    wanted = (*_own_programs(), *_interpreter(), *linked_repository(space.root))
+    wanted = (*_own_programs(), *_interpreter(), *linked_repository(space.root), *_on_path(space))
     shown = [path for path in wanted if _is_below(path, covered)]
     resolver = Path(os.path.realpath("/etc/resolv.conf"))
     if network and resolver.exists() and _is_below(resolver, covered):
@@ -141,14 +145,29 @@ def _covers() -> list[Path]:
     """The folders to cover, none of them within another."""
     named = [*_COVERED, *(os.environ.get(name, "") for name in _TMP_VARIABLES)]
     real = {Path(os.path.realpath(path)) for path in named if path.startswith("/")}
-    wanted = _by_depth(
-        path for path in (*real, *homes(), *_other_homes()) if path.is_dir() and not _is_kept(path)
-    )
+    places = (*real, *_beside_system(), *homes(), *_other_homes())
+    wanted = _by_depth({path for path in places if path.is_dir() and not _is_kept(path)})
     found: list[Path] = []
     for path in wanted:
         if not _is_below(path, found):
             found.append(path)
     return found
+
+
+def _beside_system() -> list[Path]:
+    found = [Path("/", name) for name in os.listdir("/") if name not in _OF_SYSTEM]
+    return [path for path in found if not path.is_symlink()]
+
+
+def _on_path(space: Workspace) -> Iterator[Path]:
+    """Programs that lie neither in the system nor in a home: a folder of PATH, and what is around its
+    `bin` where that is a folder of one program."""
+    for folder in space.path_folders:
+        if not folder.is_dir() or _is_below(folder, [*homes(), space.root]) or is_secret(folder):
+            continue
+        above = folder.parent
+        alone = len(above.parts) > 2 and not _is_within(space.root, above) and not holds_homes(above)
+        yield above if alone and folder.name in ("bin", "sbin") else folder
 
 
 def _is_kept(path: Path) -> bool:

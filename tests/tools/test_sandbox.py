@@ -456,3 +456,19 @@ def test_b5_no_project_puts_its_own_bubblewrap_first(
 def test_b8_the_system_keeps_its_secrets(sandbox: Sandbox, space: Workspace) -> None:
     told = inside(sandbox, space, "cat /etc/shadow /etc/gshadow /etc/sudoers /etc/ssh/ssh_host_*_key")
     assert told.stdout == ""
+
+
+def test_b8_beside_the_system_only_programs_of_path_are_seen(
+    sandbox: Sandbox, space: Workspace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "kit" / "bin").mkdir(parents=True)
+    (tmp_path / "kit" / "share").write_text("shown")
+    (tmp_path / "letter").write_text("private")
+    monkeypatch.setattr(mounts, "_OF_SYSTEM", mounts._OF_SYSTEM - {"opt"})
+    monkeypatch.setattr(mounts, "_SYSTEM", tuple(path for path in mounts._SYSTEM if path != "/opt"))
+    monkeypatch.setenv("PATH", f"{tmp_path}/kit/bin:{os.environ['PATH']}")
+    told = inside(
+        sandbox, Workspace.at(space.root), f"cat {tmp_path}/letter {tmp_path}/kit/share; ls -A /opt"
+    )
+    assert told.stdout == "shown"
+    assert {path.name for path in mounts._beside_system()} >= {"opt", "tmp"} & set(os.listdir("/"))
