@@ -6,7 +6,6 @@ Each folder can be moved by an environment variable, and each is found without a
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import secrets
 from pathlib import Path
@@ -71,8 +70,11 @@ def make_private_dir(path: Path) -> Path:
             folder.mkdir(mode=0o700, exist_ok=True)
     owner = path.lstat().st_uid
     if owner != os.getuid():
-        raise PermissionError(
-            errno.EACCES, f"{path} belongs to user {owner}, not to you; Fireside does not use it"
+        from backend.places import ForeignPathError
+
+        raise ForeignPathError(
+            f"{path} belongs to user {owner}, not to you, so it is not used. Name a folder of your own with "
+            f"FIRESIDE_CONFIG, FIRESIDE_DATA or FIRESIDE_STATE."
         )
     path.chmod(0o700)
     return require_own(path)

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from backend import places
 from backend.gguf_file import quoted, shown
 from backend.models import own_folder, quantization_in
 from backend.types import BackendError
@@ -104,6 +105,7 @@ def offer(name: str, *, projector: bool = True, endpoint: str | None = None) -> 
     )
     if projector and projectors:
         chosen = [*chosen, projectors[0]]
+    places.require_own(own_folder().parent)
     folder = own_folder() / repo
     missing = sum(file.size_bytes for file in chosen if not _is_here(folder, file))
     licence = _licence(info)

@@ -17,6 +17,7 @@ from backend.models import (
     STARTER_COMMAND,
     find_files,
     model_files_in,
+    own_files,
     own_folder,
     resolve,
     starter_model,
@@ -134,7 +135,7 @@ def _default_model() -> Path:
     if starter := starter_model():
         return starter
     folder = own_folder()
-    found = model_files_in(folder)
+    found = own_files()
     if len(found) == 1:
         return found[0]
     if found:

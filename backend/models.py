@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -127,6 +127,12 @@ def own_folder() -> Path:
     return places.folder("data") / "models"
 
 
+def own_files() -> list[Path]:
+    """The models in the own folder; none where the data folder could be somebody else's."""
+    folder = own_folder()
+    return model_files_in(folder) if places.is_own(folder.parent) else []
+
+
 def model_files_in(folder: Path) -> list[Path]:
     """The models in `folder` and below, sorted: first parts only, no projectors."""
     return sorted(path for path in _walk(folder) if _is_model_name(path))
@@ -188,9 +194,10 @@ def _all_files() -> Iterator[ModelFile]:
     if (named := os.environ.get("FIRESIDE_MODEL")) and Path(named).is_file():
         yield ModelFile(_stem(Path(named).name), "environment", Path(named).absolute())
     own = own_folder()
-    for file in _named_by_file("own", own):
-        folders = file.path.relative_to(own).parts[:-1]
-        yield replace(file, repo="/".join(folders[:2])) if len(folders) >= 2 else file
+    for path in own_files():
+        folders = path.relative_to(own).parts[:-1]
+        repo = "/".join(folders[:2]) if len(folders) >= 2 else ""
+        yield ModelFile(_stem(path.name), "own", path, repo)
     if starter := starter_model():
         yield ModelFile(_stem(starter.name), "starter", starter)
     home = _home()

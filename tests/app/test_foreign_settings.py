@@ -61,6 +61,22 @@ def test_the_settings_of_a_shared_folder_are_refused(
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives a folder to somebody else")
+@pytest.mark.parametrize(
+    "arguments", [["sessions", "list"], ["sessions", "import", "/dev/null"]], ids=" ".join
+)
+def test_chats_of_somebody_elses_folder_are_refused_with_what_to_do(
+    tmp_path: Path, arguments: list[str]
+) -> None:
+    (tmp_path / "data").mkdir()
+    os.chown(tmp_path / "data", 54321, -1)
+    done = fireside(*arguments, env={**os.environ, "FIRESIDE_DATA": str(tmp_path / "data")})
+    assert done.returncode == 2
+    assert done.stderr.decode().startswith(f"fireside: {tmp_path}/data belongs to user 54321, not to you")
+    assert b"FIRESIDE_DATA" in done.stderr
+    assert list((tmp_path / "data").iterdir()) == []
+
+
 def test_doctor_says_so_and_help_needs_none_of_it(shared: dict[str, str]) -> None:
     done = fireside("doctor", env=shared)
     assert b"others than you may write" in done.stdout

@@ -225,3 +225,18 @@ def test_copies_of_one_file_are_one_model(tmp_path: Path, tiny_llama: Path, tiny
     with pytest.raises(ModelLoadError, match="fits 2 models") as caught:
         resolve("m", [first, other])
     assert str(other.path) in str(caught.value)
+
+
+def test_models_of_a_folder_that_others_may_write_are_not_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_llama: Path
+) -> None:
+    monkeypatch.setenv("FIRESIDE_DATA", str(tmp_path / "data"))
+    put(models.own_folder() / "theirs.gguf", tiny_llama)
+    assert [file.name for file in models.find_files() if file.source == "own"] == ["theirs"]
+    (tmp_path / "data").chmod(0o777)
+    assert [file.name for file in models.find_files() if file.source == "own"] == []
+    (tmp_path / "data").chmod(0o755)
+    models.own_folder().rename(tmp_path / "shared")
+    (tmp_path / "shared").chmod(0o777)
+    models.own_folder().symlink_to(tmp_path / "shared")  # The person's own choice.
+    assert [file.name for file in models.find_files() if file.source == "own"] == ["theirs"]
