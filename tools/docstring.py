@@ -14,11 +14,10 @@ _SECTIONS = (
     *("note", "notes", "see also", "references", "attributes", "warning", "warnings", "todo"),
 )
 _HEADING = re.compile(rf"^({'|'.join(_SECTIONS)}):?\s*$", re.IGNORECASE)
-_GOOGLE_ITEM = re.compile(r"^\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
+_GOOGLE_ITEM = re.compile(r"^\*{0,2}(\w+)\s*(?:\([^)]*\)\s*)?:\s*(.*)$")
 _NUMPY_ITEM = re.compile(r"^\*{0,2}(\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?$")
-_REST_ITEM = re.compile(
-    r"^[:@](param|parameter|arg|argument|key|keyword)\s+(?:[^:]*\s)?\*{0,2}(\w+)\s*:\s*(.*)$"
-)
+_REST_ITEM = re.compile(r"^[:@](?:param|parameter|arg|argument|key|keyword)\s([^:]*):\s*(.*)$")
+_REST_NAME = re.compile(r"\*{0,2}(\w+)")
 _MOST_CHARACTERS, _MOST_LINE = 50_000, 2_000
 """Read of a docstring, and of one line: a pattern may take longer than linear for a line."""
 _REST_FIELD = re.compile(r"^[:@]\w+(?:\s[^:]*)?:")
@@ -48,7 +47,9 @@ def read_docstring(text: str | None) -> Docstring:
         elif _REST_FIELD.match(lines[index]):
             end = _field_end(lines, index)
             if found := _REST_ITEM.match(lines[index]):
-                parameters[found[2]] = [found[3], *lines[index + 1 : end]]
+                words = found[1].split()
+                if words and (name := _REST_NAME.fullmatch(words[-1])):
+                    parameters[name[1]] = [found[2], *lines[index + 1 : end]]
             index = end
         else:
             description.append(lines[index])

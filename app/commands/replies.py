@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from typing import Any
 
@@ -24,7 +23,6 @@ from app.kinds import SettingError
 from app.sessions.items import Item, Message, input_text
 from app.sessions.media import file_labels
 
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n(.*?)^ {0,3}\1[`~]*[ \t]*$", re.MULTILINE | re.DOTALL)
 NOTHING = "There is no message yet."
 
 
@@ -145,6 +143,14 @@ async def _compact(face: Face, rest: str) -> None:
     await face.manager.compact(face.session_id)
 
 
+def _last_code(text: str) -> str:
+    """The last block of code of a reply, as the screen shows it; empty where it has none."""
+    from app.tui.transcript.markdown import MarkdownText  # 60 ms that only this needs
+
+    blocks = MarkdownText(text, finished=True).code_blocks()
+    return blocks[-1].code if blocks else ""
+
+
 async def _copy(face: Face, rest: str) -> None:
     """Copy the last reply, its last code block, the last message, or the whole chat; or save it."""
     which, _, name = f" {rest}".partition(" to ")
@@ -154,8 +160,7 @@ async def _copy(face: Face, rest: str) -> None:
             text, what = found.text if found else "", "the last reply"
         case "code":
             found = _last(await path(face), "assistant")
-            blocks = _FENCE.findall(found.text) if found else []
-            text, what = blocks[-1][1] if blocks else "", "the last code block"
+            text, what = _last_code(found.text) if found else "", "the last code block"
         case "message":
             found = _last(await path(face), "user")
             text, what = whole_text(found) if found else "", "your last message"

@@ -112,8 +112,12 @@ class MarkdownText(GrowingText):
         return False
 
     def block_at(self, offset: int) -> tuple[int, int]:
-        leaves = self._parsed().leaves
-        starts = [self._cleaner.source_offset(leaf.offset) for leaf in leaves]
+        return self._block(self._leaf_starts(), offset)
+
+    def _leaf_starts(self) -> list[int]:
+        return [self._cleaner.source_offset(leaf.offset) for leaf in self._parsed().leaves]
+
+    def _block(self, starts: list[int], offset: int) -> tuple[int, int]:
         index = bisect_right(starts, offset)
         start = starts[index - 1] if index else 0
         end = starts[index] if index < len(starts) else len(self.source)
@@ -121,14 +125,16 @@ class MarkdownText(GrowingText):
 
     def code_blocks(self) -> list[CodeBlock]:
         found: list[CodeBlock] = []
-        for leaf in self._parsed().leaves:
+        starts = self._leaf_starts()
+        for leaf, at in zip(self._parsed().leaves, starts, strict=True):
             if leaf.kind not in ("fence", "indented"):
                 continue
-            start, end = self.block_at(self._cleaner.source_offset(leaf.offset))
+            start, end = self._block(starts, at)
             code = "".join(
                 [f"{self._source_line(*line)}\n" for line in zip(leaf.lines, leaf.line_offsets, strict=True)]
             )
-            found.append(CodeBlock(leaf.info.split()[0] if leaf.info else "", code, start, end))
+            language = leaf.info.split()[0] if leaf.info else ""
+            found.append(CodeBlock(language, code, start, end, leaf.kind == "fence"))
         return found
 
     def _source_line(self, line: str, offset: int) -> str:

@@ -93,6 +93,8 @@ class CodeBlock(NamedTuple):
     """Source offset of the line that opens the block."""
     end: int
     """Source offset after the block's last line."""
+    fenced: bool = True
+    """False for indented code."""
 
 
 class Body(Protocol):
