@@ -29,10 +29,7 @@ def lay_code(leaf: Leaf, page: Page) -> int:
     layout, fresh = _layout(leaf, page)
     complete = _complete(leaf)
     if not page.mode.plain:
-        if leaf.closed:
-            layout.highlighter.close(leaf.lines)
-        else:
-            layout.highlighter.follow(leaf.lines, complete)
+        layout.highlighter.follow(leaf.lines, complete)
     done = min(layout.done, complete)
     keep = layout.ends[done]
     before = layout.rows[keep:]
@@ -52,7 +49,7 @@ def advance_code(leaf: Leaf, deadline: float) -> tuple[bool, bool]:
     layout = leaf.laid
     if not isinstance(layout, CodeLayout) or layout.mode.plain:
         return False, False
-    more = layout.highlighter.advance(leaf.lines, _complete(leaf), leaf.closed, deadline)
+    more = layout.highlighter.advance(leaf.lines, _complete(leaf), deadline)
     return layout.highlighter.is_stale, more
 
 
@@ -152,10 +149,10 @@ class _LinePainter:
         ground: Ground = "page" if self._page.mode.plain else "code"
         if self._is_diff:
             ground, line = _diff_line(text, ground)
-        elif coloured and number < len(self._styled):
-            line = self._styled[number]
         else:
-            line = [(text, "code")] if text else []
+            line = self._styled[number] if coloured and number < len(self._styled) else []
+            if "".join([part for part, _ in line]) != text:
+                line = [(text, "code")]
         runs = _runs(line, offset, self._page)
         head = self._first if opens else self._cont
         at = source_offset(offset + len(text) - len(text.lstrip(" \t")))

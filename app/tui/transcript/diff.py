@@ -133,7 +133,7 @@ class DiffBody:
         if self._highlighter is None:
             found = _FILE.search(self._source)
             self._highlighter = Highlighter(found[1].lower() if found else "")
-        if self._highlighter.advance(texts, len(texts), True, perf_counter() + budget):
+        if self._highlighter.advance(texts, len(texts), perf_counter() + budget):
             return True
         self._settled = True
         styled = zip(places, self._highlighter.styled, strict=False)

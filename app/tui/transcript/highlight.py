@@ -1,16 +1,17 @@
-"""Colours of code: line by line while a block grows, exact in slices once it is closed.
+"""Colours of code, one line at a time, each read once.
 
-A lexer's state is kept at each line end, so a new line costs one line at any length. What one
-pattern matches over several lines is only known when the block is lexed as a whole.
+The patterns of a lexer are others' and hold the interpreter while they match, some for a time that is
+the square of what they get. So a lexer gets a line of bounded length and nothing more, with the state
+that the line before left; only lexers that were tried with hostile lines are used (`LEXERS`).
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
-from time import perf_counter
+from time import perf_counter, thread_time
 from types import FunctionType
 from typing import Any, cast
 
@@ -19,15 +20,30 @@ _log = logging.getLogger(__name__)
 Line = list[tuple[str, str]]
 """Pieces of one line of code with their styles."""
 
-_LINES_AT_ONCE = 60
-"""Lines of an open block that are coloured without asking for time; more wait for `advance`."""
-_WHOLE_AT_ONCE = 2_000
-"""Characters of a closed block that are lexed without asking for time."""
+_CHARACTERS_AT_ONCE = 2_000
+"""That are coloured without asking for time, where no more are new; others wait for `advance`."""
 _MAX_STATES = 100
-_COMMENT_LINES = 40
-"""Lines of a comment that are lexed again when it ends while the block is open."""
-_MAX_LINE = 4_000
+_MAX_LINE = 300
+"""Longer lines are shown without colours."""
 _MAX_CODE = 400_000
+_SLOW_S = 0.02
+_MAX_SLOW = 5
+"""Lines that may take longer than that before a block goes without colours."""
+
+LEXERS = frozenset(
+    "bash c cmake cpp csharp css dart diff docker elixir fish go graphql groovy haskell hcl html ini java"
+    " javascript json jsx julia kotlin less lua make markdown matlab nginx nix objective-c ocaml perl php"
+    " postgresql powershell properties protobuf python r ruby rust scala scheme scss sql sqlite3 swift"
+    " terraform tex toml tsx typescript xml yaml zig".split()
+)
+"""Names that Pygments has for the languages that are coloured; each also goes by its other names."""
+_SLASH_COMMENTS = frozenset(
+    "c cpp csharp css dart go groovy hcl java javascript jsx kotlin less objective-c php postgresql protobuf"
+    " scala scss sql sqlite3 terraform tsx typescript".split()
+)
+"""Of them those with `/* */`."""
+_EMBEDDED = {"script-content": "</script", "style-content": "</style"}
+"""States for another language inside, and what ends it."""
 
 _STYLES = {
     "Comment": "comment:i",
@@ -71,14 +87,11 @@ class Highlighter:
         """Lines whose styles are known, from the first."""
         self._lexer = _lexer(language)
         self._changed: tuple[int, int] | None = None
-        self._stacks: list[tuple[str, ...]] = [("root",)]
-        """The lexer's states at the start of each line it followed, and after the last."""
-        self._followed = 0
-        self._exact = -1
-        """How many lines the block had when it was lexed as a whole."""
-        self._whole: Iterator[Line] | None = None
-        self._whole_size = 0
-        self._whole_done = 0
+        self._stack = ["root"]
+        self._comment = ""
+        """What ends the comment over lines that is open, which no single line would show."""
+        self._size = 0
+        self._slow = 0
 
     @property
     def is_stale(self) -> bool:
@@ -91,99 +104,100 @@ class Highlighter:
         return changed
 
     def follow(self, lines: list[str], complete: int) -> None:
-        """Style what is new of the first `complete` lines of an open block, unless it is much."""
-        if complete - self._followed <= _LINES_AT_ONCE:
-            self._follow(lines, complete)
+        """Style what is new of the first `complete` lines, unless it is much."""
+        done = len(self.styled)
+        size = 0
+        for line in lines[done:complete]:
+            size += len(line) + 1
+            if size > _CHARACTERS_AT_ONCE:
+                return
+        while self._lexer is not None and len(self.styled) < complete:
+            self._style_next(lines)
 
-    def _follow(self, lines: list[str], end: int) -> None:
-        start = self._followed
-        if self._lexer is None or start >= end or not _can_follow(self._lexer):
-            return
-        if max(map(len, lines[start:end])) > _MAX_LINE:
-            self._lexer = None
-            return
-        start = _comment_start(lines, start, end)
-        stack = list(self._stacks[start])
-        del self._stacks[start + 1 :]
-        text = "\n".join(lines[start:end]) + "\n"
-        found = list(_lines(_guarded(_follow(self._lexer, text, stack, self._stacks))))
-        for number in range(start, end):
-            self._set(number, found[number - start] if number - start < len(found) else [], lines[number])
-        self._stacks += [tuple(stack)] * (end + 1 - len(self._stacks))
-        self._followed = end
-
-    def close(self, lines: list[str]) -> None:
-        """The block is complete: a short one is lexed at once."""
-        if self._exact != len(lines) and sum(map(len, lines)) <= _WHOLE_AT_ONCE:
-            self._lex_whole(lines, None)
-
-    def advance(self, lines: list[str], complete: int, closed: bool, deadline: float) -> bool:
-        """Style more until `deadline` (of `perf_counter`); True while more is to be done."""
-        if self._lexer is None:
-            return False
-        if closed:
-            return self._exact != len(lines) and not self._lex_whole(lines, deadline)
-        while (start := self._followed) < complete:
-            self._follow(lines, min(complete, start + 8))
-            if self._followed == start:
-                return False
+    def advance(self, lines: list[str], complete: int, deadline: float) -> bool:
+        """Style more of the first `complete` lines until `deadline` (of `perf_counter`); True while
+        more is to be done."""
+        while self._lexer is not None and len(self.styled) < complete:
+            self._style_next(lines)
             if perf_counter() >= deadline:
-                return self._followed < complete
+                return self._lexer is not None and len(self.styled) < complete
         return False
 
-    def _lex_whole(self, lines: list[str], deadline: float | None) -> bool:
-        """Lex the whole block until `deadline`; True when it is done."""
-        if not lines or self._lexer is None:
-            return True
-        if self._whole is None or self._whole_size != len(lines):
-            if sum(map(len, lines)) > _MAX_CODE or max(map(len, lines)) > _MAX_LINE:
-                self._lexer = None
-                return True
-            text = "\n".join(lines) + "\n"
-            self._whole, self._whole_size, self._whole_done = (
-                _lines(_guarded(_lex(self._lexer, text))),
-                len(lines),
-                0,
-            )
-        for line in self._whole:
-            if self._whole_done == len(lines):
-                break
-            self._set(self._whole_done, line, lines[self._whole_done])
-            self._whole_done += 1
-            if deadline is not None and self._whole_done % 4 == 0 and perf_counter() >= deadline:
-                return False
-        self._whole = None
-        self._exact = len(lines)
-        return True
-
-    def _set(self, number: int, line: Line, text: str) -> None:
+    def _style_next(self, lines: list[str]) -> None:
+        number = len(self.styled)
+        text = lines[number]
+        self._size += len(text) + 1
+        if self._size > _MAX_CODE or self._slow > _MAX_SLOW:
+            self._lexer = None
+            return
+        before = thread_time()
+        line = self._line(text) if len(text) <= _MAX_LINE else []
+        self._slow += thread_time() - before > _SLOW_S
         if "".join([part for part, _ in line]) != text:
-            line = [(text, "code")]  # a lexer may be wrong about colours, never about the code
-        if number < len(self.styled):
-            if self.styled[number] == line:
-                return
-            self.styled[number] = line
-        else:
-            self.styled.append(line)
+            # A lexer may be wrong about colours, never about the code.
+            line = [(text, "code")] if text else []
+        self.styled.append(line)
         first, last = self._changed or (number, number)
         self._changed = min(first, number), max(last, number + 1)
 
+    def _line(self, text: str) -> Line:
+        """Pieces of one line, with the state it leaves to the next."""
+        line: Line = []
+        rest = text
+        if self._comment:
+            end = text.find(self._comment)
+            at = end + len(self._comment) if end >= 0 else len(text)
+            _add(line, text[:at], "comment:i")
+            rest = text[at:]
+            if end < 0:
+                return line
+            self._comment = ""
+            if not rest:
+                return line
+        before = self._stack
+        pieces = self._lexed(rest)
+        opened = _open_comment(pieces) if self._lexer.aliases[0] in _SLASH_COMMENTS else -1
+        if opened >= 0:
+            self._comment, self._stack = "*/", before
+            pieces = [*self._lexed(rest[:opened]), (rest[opened:], "comment:i")]
+        for part, style in pieces:
+            _add(line, part, style)
+        return line
 
-def _lines(tokens: Iterator[tuple[str, str]]) -> Iterator[Line]:
-    line: Line = []
-    for style, value in tokens:
-        for index, part in enumerate(value.split("\n")):
-            if index:
-                yield line
-                line = []
-            if not part:
-                continue
-            if line and line[-1][1] == style:
-                line[-1] = (line[-1][0] + part, style)
-            else:
-                line.append((part, style))
-    if line:
-        yield line
+    def _lexed(self, text: str) -> Line:
+        line: Line = []
+        stack = list(self._stack)
+        if _can_follow(self._lexer):
+            tokens = _follow(self._lexer, f"{text}\n", stack)
+        else:
+            tokens = _lex(self._lexer, f"{text}\n")
+        for style, value in _guarded(tokens):
+            _add(line, value.rstrip("\n"), style)
+        self._stack = stack[:_MAX_STATES]
+        return line
+
+
+def _add(line: Line, part: str, style: str) -> None:
+    if not part:
+        return
+    if line and line[-1][1] == style:
+        line[-1] = (line[-1][0] + part, style)
+    else:
+        line.append((part, style))
+
+
+def _open_comment(line: Sequence[tuple[str, str]]) -> int:
+    """Where a comment starts that the line does not end, -1 where none does."""
+    at = 0
+    for part, style in line:
+        if style.startswith("comment"):
+            found = 0 if part.startswith("/*") and part.rfind("*/") < max(2, part.rfind("/*")) else -1
+        else:
+            found = part.find("/*") if style != "string" else -1
+        if found >= 0:
+            return at + found
+        at += len(part)
+    return -1
 
 
 @cache
@@ -200,16 +214,17 @@ def _style(kind: Any) -> str:
 
 @cache
 def _lexer(language: str) -> Any:
-    """The Pygments lexer of that name, or None."""
-    if not language or language in ("text", "txt", "plain", "plaintext", "output", "console"):
+    """The Pygments lexer of that name, None where there is none that is used."""
+    if not language:
         return None
     from pygments import lexers
     from pygments.util import ClassNotFound
 
     try:
-        return cast("Any", lexers).get_lexer_by_name(language, stripnl=False, ensurenl=False)
+        found = cast("Any", lexers).find_lexer_class_by_name(language)
     except ClassNotFound:
         return None
+    return found(stripnl=False, ensurenl=False) if LEXERS.intersection(found.aliases) else None
 
 
 def _guarded(tokens: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -225,6 +240,7 @@ def _lex(lexer: Any, text: str) -> Iterator[tuple[str, str]]:
         yield _style(kind), value
 
 
+@cache
 def _can_follow(lexer: Any) -> bool:
     """True if the lexer's state at a line end is a stack of names."""
     from pygments.lexer import ExtendedRegexLexer, RegexLexer
@@ -232,33 +248,11 @@ def _can_follow(lexer: Any) -> bool:
     return isinstance(lexer, RegexLexer) and not isinstance(lexer, ExtendedRegexLexer)
 
 
-def _comment_start(lines: list[str], start: int, end: int) -> int:
-    """The line to lex from: where a comment starts that ends in the new lines, else the first new line.
-
-    Most lexers match a comment over lines by one pattern, which needs all of it.
-    """
-    for closing, opening in (("*/", "/*"), ("-->", "<!--")):
-        if any(closing in line for line in lines[start:end]):
-            for number in range(start - 1, max(-1, start - _COMMENT_LINES), -1):
-                if closing in lines[number]:
-                    break
-                if opening in lines[number]:
-                    return number
-    return start
-
-
-def _follow(
-    lexer: Any, text: str, stack: list[str], stacks: list[tuple[str, ...]]
-) -> Iterator[tuple[str, str]]:
-    """Lex `text` from the states in `stack`, which are left as they are at its end.
-
-    The states after each line that a token ends are added to `stacks`.
-    """
+def _follow(lexer: Any, text: str, stack: list[str]) -> Iterator[tuple[str, str]]:
+    """Lex `text` from the states in `stack`, which are left as they are at its end."""
     rules = cast("dict[str, list[Any]]", lexer._tokens)
-    first = len(stacks)
-    at = stuck = line = 0
+    at = stuck = 0
     while at < len(text):
-        before = at
         for match_at, action, new_state in rules.get(stack[-1], ()):
             match = match_at(text, at)
             if match is None:
@@ -272,7 +266,9 @@ def _follow(
             elif action is not None:
                 yield _style(action), match.group()
             at = match.end()
-            if new_state is not None:
+            # A lexer that sees no end of a script takes it for one line.
+            end = _EMBEDDED.get(stack[-1])
+            if new_state is not None and (end is None or end in match.group().lower()):
                 _enter(stack, new_state)
             break
         else:
@@ -280,8 +276,6 @@ def _follow(
                 stack[:] = ["root"]
             yield "code", text[at]
             at += 1
-        line += text.count("\n", before, at)
-        stacks += [tuple(stack)] * (first + line - len(stacks))
 
 
 def _enter(stack: list[str], state: Any) -> None:
