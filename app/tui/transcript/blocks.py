@@ -48,11 +48,11 @@ class Parsed(NamedTuple):
     """Characters the block parser was given."""
 
 
-def parse_blocks(text: str, start: Start, references: References) -> Parsed:
-    """Leaves of `text` and all definitions known with it; leaves of context lines are left out."""
+def parse_blocks(text: str, start: Start) -> Parsed:
+    """Leaves of `text` and the definitions in it; leaves of context lines are left out."""
     head = [*context_lines(start.context), *start.resume]
     whole = "\n".join([*head, text]) if head else text
-    env: dict[str, Any] = {"references": dict(references)}
+    env: dict[str, Any] = {"references": {}}
     tokens: list[Token] = []
     md = parser()
     # Without a newline at the end markdown-it looks past it (`> - <pre`, then `>`).

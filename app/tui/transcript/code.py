@@ -113,6 +113,7 @@ def _add_lines(leaf: Leaf, page: Page, layout: CodeLayout, start: int, complete:
     for number in range(start, len(leaf.lines)):
         coloured = number < complete or leaf.closed
         layout.rows += painter.rows(number, coloured=coloured, opens=not layout.rows)
+        page.meter.characters += len(leaf.lines[number]) // 2
         if number < complete:
             layout.ends.append(len(layout.rows))
     cont = clip_prefix(leaf.cont, page.width)

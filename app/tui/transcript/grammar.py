@@ -44,13 +44,20 @@ def _reference(state: StateBlock, start_line: int, end_line: int, silent: bool) 
 def _link(state: StateInline, silent: bool) -> bool:
     from markdown_it.rules_inline import link
 
-    return _may_link(state, "[") and link(state, silent)
+    return _may_link(state, "[") and link(state, silent) and _note_end(state, silent)
 
 
 def _image(state: StateInline, silent: bool) -> bool:
     from markdown_it.rules_inline import image
 
-    return _may_link(state, "!") and image(state, silent)
+    return _may_link(state, "!") and image(state, silent) and _note_end(state, silent)
+
+
+def _note_end(state: StateInline, silent: bool) -> bool:
+    """Have the token of a link's end, or of a picture, say where its source ends (`meta["end"]`)."""
+    if not silent:
+        state.tokens[-1].meta = {"end": state.pos}
+    return True
 
 
 def _may_link(state: StateInline, sign: str) -> bool:

@@ -86,6 +86,7 @@ class Highlighter:
         self.styled: list[Line] = []
         """Lines whose styles are known, from the first."""
         self._lexer = _lexer(language)
+        self._has_slash_comments = self._lexer is not None and self._lexer.aliases[0] in _SLASH_COMMENTS
         self._changed: tuple[int, int] | None = None
         self._stack = ["root"]
         self._comment = ""
@@ -156,7 +157,7 @@ class Highlighter:
                 return line
         before = self._stack
         pieces = self._lexed(rest)
-        opened = _open_comment(pieces) if self._lexer.aliases[0] in _SLASH_COMMENTS else -1
+        opened = _open_comment(pieces) if self._has_slash_comments else -1
         if opened >= 0:
             self._comment, self._stack = "*/", before
             pieces = [*self._lexed(rest[:opened]), (rest[opened:], "comment:i")]

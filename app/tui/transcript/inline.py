@@ -1,19 +1,20 @@
 """The text inside a leaf: markdown-it's inline tokens as styled spans with exact source positions.
 
 The parser's tokens carry no positions; without its last rule their text is verbatim, so each piece is
-found again by walking forward. A long text is read again only behind the last place that is safe.
+found again by walking forward. A long text is read again only behind the last place that is safe, and
+a very long one in windows, so that what is never closed costs no more than one window again and again.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.tui.transcript.clean import Cleaner, clean
 from app.tui.transcript.grammar import parser
-from app.tui.transcript.leaves import References
 from app.tui.transcript.links import target_note
 from app.tui.transcript.maths import DOLLAR_LIMIT, FORMULA_LIMIT
 from app.tui.transcript.rows import Mode, Run, add_attributes
@@ -29,6 +30,15 @@ _ONE_SPACE = {ord("\n"): " ", ord("\t"): " "}
 _URL_END = ".,;:!?'*_~"
 _REUSE_FROM = 400
 """Texts shorter than this, in characters, are read whole."""
+_WINDOW = 8_000
+"""Characters that are read at once. Where each window ends, its text alone decides."""
+
+
+@dataclass(slots=True)
+class Meter:
+    """What one layout of a message read: characters given to parsers, and what else costs as much."""
+
+    characters: int = 0
 
 
 class Text(NamedTuple):
@@ -37,9 +47,10 @@ class Text(NamedTuple):
     text: str
     origin: list[tuple[int, int]]
     cleaner: Cleaner
-    references: References
+    references: Mapping[str, dict[str, str]]
     mode: Mode
     style: str = "text"
+    meter: Meter | None = None
 
 
 @dataclass(slots=True)
@@ -51,6 +62,9 @@ class Inline:
     joined: str
     safe: int = 0
     safe_runs: list[Run] = field(default_factory=list[Run])
+    window: int = 0
+    """Where the last window starts."""
+    window_runs: list[Run] = field(default_factory=list[Run])
     kept: int = 0
     """Characters of `joined` that are as they were in the reading before."""
 
@@ -58,32 +72,49 @@ class Inline:
 def read_inline(text: Text, before: Inline | None = None) -> Inline:
     """The runs of `text`; `before` is an earlier reading of its beginning in the same circumstances."""
     start, kept = 0, list[Run]()
+    window, window_runs = 0, list[Run]()
+    size = len(text.text)
     if before is not None and before.safe and text.text.startswith(before.text[: before.safe]):
         start, kept = before.safe, before.safe_runs
-    reader = _Reader(text, start)
+        window, window_runs = before.window, before.window_runs
+    same = sum([len(run.text) for run in window_runs]) if size - window > _WINDOW else -1
+    while size - window > _WINDOW:
+        window, window_runs = _read_window(text, window, window_runs)
+        start, kept = window, window_runs
+    reader = _Reader(text, start, size)
     reader.read()
     runs = [*kept, *reader.runs]
-    inline = Inline(text.text, runs, "".join([run.text for run in runs]), start, kept)
-    inline.kept = sum([len(run.text) for run in kept])
-    if len(text.text) > _REUSE_FROM:
-        _find_safe(inline, reader, text, len(kept))
+    inline = Inline(text.text, runs, "".join([run.text for run in runs]), start, kept, window, window_runs)
+    inline.kept = sum([len(run.text) for run in kept]) if same < 0 else same
+    if text.meter is not None:
+        text.meter.characters += len(inline.joined) // 32
+    if size > _REUSE_FROM and (cut := _safe_cut(reader, size)):
+        inline.safe, inline.safe_runs = cut, [*kept, *reader.runs_before(cut)]
     return inline
 
 
-def _find_safe(inline: Inline, reader: _Reader, text: Text, kept: int) -> None:
-    """The last blank or line end in plain text before anything that what follows may still pair with."""
-    end = min(reader.first_open, _first_open_formula(text.text, inline.safe))
-    before = max(0, end - 1)
-    cut = max(text.text.rfind(" ", inline.safe, before), text.text.rfind("\n", inline.safe, before)) + 1
-    if cut < inline.safe + 60 or text.text[cut : cut + 1] in ("", " ", "\n"):
-        return
-    for index in range(len(reader.runs) - 1, -1, -1):
-        position, style = reader.positions[index]
-        run = reader.runs[index]
-        if position < cut <= position + len(run.text) and style:
-            part = run._replace(text=run.text[: cut - position])
-            inline.safe, inline.safe_runs = cut, [*inline.runs[: kept + index], part]
-            return
+def _read_window(text: Text, start: int, runs: list[Run]) -> tuple[int, list[Run]]:
+    """Read one window from `start` on: its end and all runs up to there. What is open there stays open."""
+    end = start + _WINDOW
+    reader = _Reader(text, start, end)
+    reader.read()
+    cut = _safe_cut(reader, end)
+    if not cut:
+        cut = max(text.text.rfind(" ", start + 1, end), text.text.rfind("\n", start + 1, end)) + 1 or end
+        reader = _Reader(text, start, cut)
+        reader.read()
+        return cut, [*runs, *reader.runs]
+    return cut, [*runs, *reader.runs_before(cut)]
+
+
+def _safe_cut(reader: _Reader, size: int) -> int:
+    """The last blank or line end in plain text before all that what follows may still pair with; or 0."""
+    text, start = reader.source, reader.start
+    before = max(0, min(reader.first_open, _first_open_formula(text, start)) - 1)
+    cut = max(text.rfind(" ", start, before), text.rfind("\n", start, before)) + 1
+    if cut < start + 60 or text[cut : cut + 1] in ("", " ", "\n") or cut >= size:
+        return 0
+    return cut if reader.index_at(cut) >= 0 else 0
 
 
 def _first_open_formula(text: str, start: int) -> int:
@@ -101,15 +132,18 @@ def _first_open_formula(text: str, start: int) -> int:
 
 
 class _Reader:
-    def __init__(self, text: Text, start: int) -> None:
+    """Reads `text` from `start` to `end`, as if there were nothing else."""
+
+    def __init__(self, text: Text, start: int, end: int) -> None:
         self._in = text
-        self._source = text.text
+        self.source = self._source = text.text[:end]
         self._at = start
-        self._start = start
+        self.start = self._start = start
         self._starts = [position for position, _ in text.origin]
         self._style = text.style
         self._href: str | None = None
-        self._open: list[tuple[str, str | None]] = []
+        self._open: list[tuple[str, str | None, int]] = []
+        """The style and target around each thing that is open, and how many runs came before it."""
         self.runs: list[Run] = []
         self.positions: list[tuple[int, bool]] = []
         """For each run: its position in the text, and whether a cut inside it is safe."""
@@ -120,7 +154,13 @@ class _Reader:
         env: dict[str, Any] = {"references": self._in.references}
         md = parser()
         source = self._source[self._start :] if self._start else self._source
-        md.inline.parse(source, md, env, tokens)
+        if self._in.meter is not None:
+            self._in.meter.characters += len(source)
+        try:
+            md.inline.parse(source, md, env, tokens)
+        except RecursionError:  # Pictures in pictures: it is text.
+            self._verbatim(source, self._style, self._start)
+            return
         for token in tokens:
             match token.type:
                 case "text":
@@ -140,28 +180,40 @@ class _Reader:
                 case _:
                     self._nest(token)
 
+    def index_at(self, cut: int) -> int:
+        """The run that may be cut at a position of the text, -1 where none may."""
+        for index in range(len(self.runs) - 1, -1, -1):
+            position, is_plain = self.positions[index]
+            if is_plain and position < cut <= position + len(self.runs[index].text):
+                return index
+        return -1
+
+    def runs_before(self, cut: int) -> list[Run]:
+        """The runs up to a position that `index_at` knows."""
+        index = self.index_at(cut)
+        run = self.runs[index]
+        return [*self.runs[:index], run._replace(text=run.text[: cut - self.positions[index][0]])]
+
     def _find(self, piece: str) -> int:
         found = self._source.find(piece, self._at)
         return self._at if found < 0 else found
 
     def _put(self, text: str, style: str, position: int) -> None:
         """Show `text`, which runs parallel to the source from `position` within one line."""
-        if not text:
-            return
-        line = max(0, bisect_right(self._starts, position) - 1)
-        start, offset = self._in.origin[line]
-        border = self._starts[line + 1] - position if line + 1 < len(self._starts) else len(text)
-        if border < len(text):
-            # Behind an escaped pipe of a table the source is one character further.
-            self._put(text[:border], style, position)
-            self._put(text[border:], style, position + border)
-            return
-        shown = text.replace("\t", " ")
+        text = text.replace("\t", " ")
         plain = style == self._in.style and self._href is None
-        for piece, at in self._in.cleaner.pieces(shown, offset + position - start):
-            self.runs.append(Run(piece, style, at, self._href))
-            self.positions.append((position, plain))
-            position += len(piece)
+        done = 0
+        while done < len(text):
+            line = max(0, bisect_right(self._starts, position) - 1)
+            start, offset = self._in.origin[line]
+            # Behind an escaped pipe of a table the source is one character further.
+            border = self._starts[line + 1] - position if line + 1 < len(self._starts) else len(text)
+            part = text[done : done + border]
+            done += len(part)
+            for piece, at in self._in.cleaner.pieces(part, offset + position - start):
+                self.runs.append(Run(piece, style, at, self._href))
+                self.positions.append((position, plain))
+                position += len(piece)
 
     def _add(self, text: str, style: str, position: int, size: int) -> None:
         """Show `text` for the `size` characters of the source at `position`; none: words of our own."""
@@ -251,15 +303,14 @@ class _Reader:
         self._add("image: ", _with_role(self._style, "muted"), at, 0)
         outer, self._href = self._href, source
         words = clean(token.content).translate(_ONE_SPACE) or source or "?"
-        end = _link_end(self._source, self._source.find("]", at + 2))
-        self._at = max(end, at + 2)
+        self._at = max(self._start + int(token.meta["end"]), at + 2)
         self._add(words, _with_role(self._style, "link:u"), at, self._at - at)
         self._href = outer
         self._note(words, source, self._style, at)
 
     def _nest(self, token: Token) -> None:
         if token.nesting > 0:
-            self._open.append((self._style, self._href))
+            self._open.append((self._style, self._href, len(self.runs)))
             self._enter(token)
         elif token.nesting < 0 and self._open:
             self._leave(token)
@@ -292,18 +343,17 @@ class _Reader:
         if token.type == "s_close" and self._in.mode.plain:
             self._add("~", self._style, at, 0)
         self._at = at + len(token.markup)
-        self._style, self._href = self._open.pop()
+        self._style, self._href, _ = self._open.pop()
 
     def _leave_link(self, token: Token) -> None:
         href = self._href or ""
-        style, outer = self._open.pop()
-        text = self._linked_text(href)
+        style, outer, first = self._open.pop()
+        text = "".join([run.text for run in self.runs[first:]])
         at = self._at
         if token.info == "auto":
             self._at = self._source.find(">", at) + 1 or at
         else:
-            self._at = _link_end(self._source, self._source.find("]", at))
-            self._at = max(self._at, at)
+            self._at = max(self._start + int(token.meta["end"]), at)
         self._style, self._href = style, outer
         self._note(text, href, style, at)
 
@@ -312,30 +362,7 @@ class _Reader:
         if href and (note := target_note(text, href, whole=self._in.mode.link_targets)):
             self._add(note, _with_role(style, "muted"), at, 0)
 
-    def _linked_text(self, href: str) -> str:
-        """The text shown for the link that ends here."""
-        count = 0
-        while count < len(self.runs) and self.runs[-1 - count].href == href:
-            count += 1
-        return "".join([run.text for run in self.runs[len(self.runs) - count :]])
-
 
 def _with_role(style: str, role: str) -> str:
     """`role` with the attributes of `style`."""
     return add_attributes(role, style.partition(":")[2])
-
-
-def _link_end(source: str, bracket: int) -> int:
-    """The position after a link whose text ends at `bracket`: after its target or label, if it has one."""
-    if bracket < 0:
-        return -1
-    end = bracket + 1
-    if source[end : end + 1] == "(":
-        depth = 0
-        for at in range(end, len(source)):
-            depth += (source[at] == "(") - (source[at] == ")")
-            if not depth:
-                return at + 1
-    elif source[end : end + 1] == "[":
-        return source.find("]", end) + 1 or end
-    return end

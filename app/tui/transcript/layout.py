@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from app.tui.transcript.clean import Cleaner
-from app.tui.transcript.inline import Inline, Text, read_inline
-from app.tui.transcript.leaves import Leaf, References
+from app.tui.transcript.inline import Inline, Meter, Text, read_inline
+from app.tui.transcript.leaves import Leaf
 from app.tui.transcript.rows import Mode, Row, Run
 from app.tui.transcript.wrap import breaks, clip_prefix, prefix_runs, run_starts, slice_runs
 
@@ -21,7 +22,8 @@ class Page(NamedTuple):
     width: int
     mode: Mode
     cleaner: Cleaner
-    references: References
+    references: Mapping[str, dict[str, str]]
+    meter: Meter
 
     def rule(self, cells: int) -> str:
         """A faint line of our own."""
@@ -65,7 +67,7 @@ def lay_text(leaf: Leaf, page: Page) -> int:
         layout.inline = _read_literally(leaf, page, before)
     else:
         style = "text:b" if leaf.kind == "heading" else "text"
-        text = Text(leaf.text, leaf.origin, page.cleaner, page.references, page.mode, style)
+        text = Text(leaf.text, leaf.origin, page.cleaner, page.references, page.mode, style, page.meter)
         layout.inline = read_inline(text, before.inline if before is not None else None)
     kept, start = _keep_rows(before, layout)
     _add_rows(leaf, page, layout, start)
@@ -142,6 +144,7 @@ def _read_literally(leaf: Leaf, page: Page, before: TextLayout | None) -> Inline
         inline.runs += [Run(piece, "text", at) for piece, at in pieces]
     inline.safe, inline.safe_runs = max(0, leaf.origin[-1][0] - 1), inline.runs[:count]
     inline.joined = "".join([run.text for run in inline.runs])
+    page.meter.characters += len(inline.joined) // 32
     return inline
 
 

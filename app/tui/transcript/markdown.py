@@ -14,6 +14,7 @@ from app.tui.transcript.code import advance_code, lay_code
 from app.tui.transcript.grammar import parser
 from app.tui.transcript.growing import GrowingText
 from app.tui.transcript.highlight import load_lexers
+from app.tui.transcript.inline import Meter
 from app.tui.transcript.layout import Layout, Page, lay_text
 from app.tui.transcript.leaves import Leaf
 from app.tui.transcript.resume import Document, parse_whole
@@ -21,6 +22,10 @@ from app.tui.transcript.rows import COLOUR, CodeBlock, Mode, Row
 from app.tui.transcript.tables import lay_table
 
 _UNUSED = Cleaner()
+_FREE = 2_000
+"""Characters that one layout may read without making the next one wait."""
+_SHARE = 16
+"""A layout that read more comes again when the text has grown by a part of what it read."""
 
 
 def warm() -> None:
@@ -48,6 +53,7 @@ class MarkdownText(GrowingText):
         "_closed",
         "_dirty",
         "_document",
+        "_meter",
         "_page",
         "_pending",
         "_places",
@@ -63,11 +69,17 @@ class MarkdownText(GrowingText):
         self._page: tuple[int, Mode] | None = None
         self._dirty = 0
         self._places: list[_Place] = []
+        self._meter = Meter()
 
     @property
     def read_characters(self) -> int:
         """Characters the block parser was given so far: what a token costs, on any machine."""
         return self._document.read if self._document else 0
+
+    @property
+    def last_work(self) -> int:
+        """Characters that the last layout gave to parsers, and what else cost as much."""
+        return self._meter.characters
 
     def append(self, text: str) -> None:
         self._chunks.append(text)
@@ -83,15 +95,32 @@ class MarkdownText(GrowingText):
         return self._parsed().leaves
 
     def layout(self, width: int, mode: Mode = COLOUR) -> int:
-        document = self._parsed()
         width = max(1, width)
+        if self._page == (width, mode) and self._can_wait():
+            return len(self._rows)
+        read = self.read_characters
+        self._meter.characters = 0
+        document = self._parsed()
+        self._meter.characters += 4 * max(0, len(document.leaves) - self._dirty)
         if self._page != (width, mode):
             self._page = (width, mode)
             self._forget_rows()
-        page = Page(width, mode, self._cleaner, document.references)
+        page = Page(width, mode, self._cleaner, document.references, self._meter)
         changed = self._place(document.leaves, page)
         self._dirty = len(document.leaves)
+        self._meter.characters += document.read - read
         return changed
+
+    def _can_wait(self) -> bool:
+        """Whether what came since the last layout is too little for the work that another one is.
+
+        So the work on a text is a multiple of its length, whatever is open in it.
+        """
+        if self._finished or not self._pending or self._meter.characters <= _FREE:
+            return False
+        if self._document is None or self._dirty < len(self._document.leaves):
+            return False
+        return sum(map(len, self._pending)) * _SHARE < self._meter.characters
 
     def release(self) -> None:
         self._forget_rows()

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import ChainMap
+from collections.abc import Mapping
 
 from app.tui.transcript.blocks import Parsed, Start, parse_blocks
 from app.tui.transcript.leaves import TRIMMED, Container, Leaf, References
 
 _log = logging.getLogger(__name__)
 
+_CHECKED = 30_000
+"""Characters up to which a finished text is parsed as a whole once more, in one go."""
 _LONG_TEXT = 6
 """Lines from which on a paragraph or HTML is parsed in pieces."""
+_LABEL = re.compile(r"\[((?:[^\[\]\\]|\\.){1,999})\]", re.DOTALL)
 _PROSE = re.compile(r"[^\s\d#>\-+*_=~`|:<\[]|[*_]{1,2}[^\W\d_]|`{1,2}[^`]|\d+[^\d.)]")
 """How a line starts that can be nothing but a paragraph's."""
 
@@ -25,15 +30,23 @@ class Document:
 
     def __init__(self) -> None:
         self.leaves: list[Leaf] = []
-        self.references: References = {}
+        self._known: References = {}
+        self._latest: References = {}
+        """Definitions in the part that can still change."""
+        self.references: Mapping[str, dict[str, str]] = ChainMap(self._known, self._latest)
         """Link definitions in force, half-written ones included."""
+        self._new: set[str] = set()
+        """Labels that came to be known since links were last looked at."""
         self.read = 0
         """Characters the block parser was given so far."""
         self._tail = ""
         self._start = Start()
         self._final = 0
         self._open: Leaf | None = None
-        self._known: References = {}
+        self._uses: dict[str, list[int]] = {}
+        self._used = 0
+        self._next = self._latest
+        self._above: dict[int, Leaf | None] = {}
         self._prose_end = -1
 
     def append(self, text: str) -> int:
@@ -54,10 +67,12 @@ class Document:
 
     def finish(self, whole: str) -> int:
         """The text is complete and `whole` is all of it; the index of the first leaf that may differ."""
-        fresh = parse_whole(whole)
         self._prose_end = -1
         if self.leaves and self.leaves[-1].kind in ("fence", "table"):
             self.leaves[-1].closed = True
+        if len(whole) > _CHECKED:
+            return max(0, len(self.leaves) - 1)
+        fresh = parse_whole(whole)
         if [leaf.key() for leaf in fresh.leaves] == [leaf.key() for leaf in self.leaves]:
             return max(0, len(self.leaves) - 1)
         _log.debug("a message of %d characters parsed differently in pieces", len(whole))
@@ -68,9 +83,9 @@ class Document:
         if self._open is not None:
             for container in self._open.path:
                 container.labelled = True
-        parsed = parse_blocks(text, self._start, self._known)
+        parsed = parse_blocks(text, self._start)
         self.read += parsed.read
-        self._latest = parsed.references
+        self._next = parsed.references
         return parsed
 
     def _show(self, text: str) -> None:
@@ -97,7 +112,18 @@ class Document:
         return new
 
     def _last_visible(self, end: int) -> Leaf | None:
-        return next((leaf for leaf in reversed(self.leaves[:end]) if leaf.kind != "definition"), None)
+        """The last leaf before number `end` that shows; all before it are final."""
+        if end not in self._above:
+            if len(self._above) > 8:
+                self._above = {at: leaf for at, leaf in self._above.items() if at >= end - 8}
+            at = end
+            while at > 0 and (at == end or at not in self._above):
+                at -= 1
+                if self.leaves[at].kind != "definition":
+                    self._above[end] = self.leaves[at]
+                    return self.leaves[at]
+            self._above[end] = self._above.get(at)
+        return self._above[end]
 
     def _advance(self, size: int) -> None:
         """Parse the `size` characters of whole lines, then move the cut as far as it may go."""
@@ -129,8 +155,9 @@ class Document:
             self._start = self._start._replace(resume=())
         index, line, context = place
         for leaf in new[:index]:
-            if leaf.kind == "definition":
-                self._known.setdefault(leaf.info, leaf.target)
+            if leaf.kind == "definition" and leaf.info not in self._known:
+                self._new.add(leaf.info)
+                self._known[leaf.info] = leaf.target
         self._cut(line, context, (), new[index].top)
         self._final += index
         last = new[-1]
@@ -204,24 +231,49 @@ class Document:
 
     def _link_again(self) -> int:
         """Definitions act backwards: forget the layout of leaves that use one that came or changed."""
-        now, before = self._latest, self.references
-        if now == before:
-            return len(self.leaves)
-        self.references = now
-        labels = {_squeeze(label) for label in now.keys() | before if now.get(label) != before.get(label)}
+        before, now = self._latest, self._next
+        labels = [
+            label
+            for label in before.keys() | now.keys() | self._new
+            if (label in self._new or label not in self._known)
+            and before.get(label) != self._known.get(label, now.get(label))
+        ]
+        self._new.clear()
+        self._latest = now
+        self.references = ChainMap(self._known, now)
         first = len(self.leaves)
-        for index, leaf in enumerate(self.leaves):
-            text = leaf.text or " ".join(cell for row in leaf.cells for cell in row)
-            if "[" in text and any(label in _squeeze(text) for label in labels):
-                leaf.laid = None
-                first = min(first, index)
+        if not labels:
+            return first
+        self._note_uses()
+        changed = {_squeeze(label) for label in labels}
+        using = [index for label in changed for index in self._uses.get(label, ())]
+        for index in range(self._used, len(self.leaves)):
+            if not changed.isdisjoint(_labels(self.leaves[index])):
+                using.append(index)
+        for index in using:
+            self.leaves[index].laid = None
+            first = min(first, index)
         return first
+
+    def _note_uses(self) -> None:
+        """Which final leaves have what label in brackets: each is looked through once."""
+        end = max(self._used, self._final - (self._open is not None))
+        for index in range(self._used, end):
+            for label in _labels(self.leaves[index]):
+                self._uses.setdefault(label, []).append(index)
+        self._used = end
+
+
+def _labels(leaf: Leaf) -> set[str]:
+    """What stands in brackets in a leaf, as definitions are compared."""
+    text = leaf.text or " ".join(cell for row in leaf.cells for cell in row)
+    return {_squeeze(label) for label in _LABEL.findall(text)} if "[" in text else set()
 
 
 def parse_whole(text: str) -> Document:
     """The leaves of a complete text by one ordinary parse: what every parse in pieces must equal."""
     document = Document()
-    parsed = parse_blocks(text, Start(), {})
+    parsed = parse_blocks(text, Start())
     document.references = parsed.references
     before: Leaf | None = None
     for leaf in parsed.leaves:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import NamedTuple
@@ -18,6 +17,7 @@ _GAP = 3
 _MIN_COLUMN = 12
 """Cells a column needs on average, or the table is written as records."""
 
+_TRIES = 8
 _MIN_VALUE = 8
 """Cells a value needs beside its name, or it stands below."""
 
@@ -76,6 +76,7 @@ def lay_table(leaf: Leaf, page: Page) -> int:
     keep = layout.ends[first]
     before = layout.rows[keep:]
     del layout.rows[keep:], layout.ends[first + 1 :]
+    page.meter.characters += sum([len(cell.joined) + 8 for row in layout.cells[first:] for cell in row])
     _Painter(leaf, page, layout).add_rows(first)
     new = layout.rows[keep:]
     same = 0
@@ -115,16 +116,41 @@ def _read_row(row: list[str], line: SourceLine, page: Page, style: str) -> list[
                 origin.append((index, line.offset + position))
             position += 1
         at = position
-        inline = read_inline(Text(text, origin, page.cleaner, page.references, page.mode, style))
+        inline = read_inline(Text(text, origin, page.cleaner, page.references, page.mode, style, page.meter))
         width = max(map(cells, inline.joined.split("\n")))
         found.append(Cell(inline.runs, inline.joined, width))
     return found
 
 
 def _find_with_pipes(line: str, text: str, start: int) -> int:
-    """Where a cell that holds pipes stands, be they escaped or too many; -1 for nowhere."""
-    found = re.compile(r"\\?\|".join(map(re.escape, text.split("|")))).search(line, start)
-    return found.start() if found else -1
+    """Where a cell that holds pipes stands, be they escaped or too many; -1 where a few tries find nothing."""
+    pieces = text.split("|")
+    at = start
+    for _ in range(_TRIES):
+        if pieces[0]:
+            at = line.find(pieces[0], at)
+        elif (at := line.find("|", at)) > start and line[at - 1] == "\\":
+            at -= 1
+        if at < 0:
+            break
+        if _stand_at(line, pieces, at):
+            return at
+        at += 1 + line.startswith("\\|", at)
+    return -1
+
+
+def _stand_at(line: str, pieces: list[str], at: int) -> bool:
+    """Whether the pieces stand there, a pipe between each two, with a backslash or without."""
+    for number, piece in enumerate(pieces):
+        if number:
+            at += line.startswith("\\|", at)
+            if not line.startswith("|", at):
+                return False
+            at += 1
+        if not line.startswith(piece, at):
+            return False
+        at += len(piece)
+    return True
 
 
 def _share(naturals: list[int], width: int) -> list[int]:
