@@ -10,8 +10,9 @@ import os
 import re
 import shutil
 import unicodedata
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Literal, TypeAlias
 
 from app.terminal import sanitize
 
@@ -29,33 +30,56 @@ class MarkdownStream:
 
     def __init__(self, out: IO[str]) -> None:
         self._out = out
-        self._source = ""
+        self._lines: list[str] = []
+        """Whole lines of the open block."""
+        self._partial = ""
+        self._block = _Block()
         self._rows = _Rows(shutil.get_terminal_size())
         self._pending_gap = False
 
     def write(self, text: str) -> None:
         """Show `text`, and draw every block that it closes."""
-        text = sanitize(text)
-        if not self._source:
-            text = text.lstrip("\n")
-        # Only a line's end, or the first text after an empty line, can close a block.
-        may_close = "\n" in text or self._source.endswith("\n\n")
-        shown, self._source = len(self._source), self._source + text
-        while may_close and (end := closed_block(self._source)) is not None:
-            self._show(self._source[shown:end])
-            self._settle(self._source[:end])
-            self._source, shown = self._source[end:].lstrip("\n"), 0
-        self._show(self._source[shown:])
+        for piece in sanitize(text).splitlines(keepends=True):
+            self._take(piece)
         self._out.flush()
 
     def finish(self, *, draw: bool = True) -> None:
         """Close the last block; without `draw` it stays plain (a reply cut off by a person)."""
-        if draw and self._source.strip():
-            self._settle(self._source)
+        source = "".join(self._lines) + self._partial
+        if draw and source.strip():
+            self._settle(source)
         elif self._rows.column:
             self._out.write("\n")
-        self._source = ""
+        self._begin()
         self._out.flush()
+
+    def _begin(self) -> None:
+        self._lines, self._partial, self._block = [], "", _Block()
+
+    def _take(self, piece: str) -> None:
+        """A line, or a part of one that goes on: only a line's end, or text after an empty line, closes."""
+        if piece == "\n" and not self._lines and not self._partial:
+            return
+        line, is_whole = self._partial + piece, piece.endswith("\n")
+        end: _End = None
+        if is_whole:
+            end = self._block.take(line)
+        elif not self._partial and self._block.after_blank:
+            end = replace(self._block).take(line)
+        if end == "before":
+            self._settle("".join(self._lines))
+            self._begin()
+            self._take(line)
+            return
+        self._show(piece)
+        if is_whole:
+            self._lines.append(line)
+            self._partial = ""
+        else:
+            self._partial = line
+        if end == "after":
+            self._settle("".join(self._lines))
+            self._begin()
 
     def _show(self, text: str) -> None:
         if not text:
@@ -80,28 +104,46 @@ class MarkdownStream:
         self._pending_gap = True
 
 
-def closed_block(source: str) -> int | None:
-    """Where the first block of `source` ends, or None while it may still grow."""
-    lines = source.splitlines(keepends=True)
-    if not lines:
+_End: TypeAlias = Literal["before", "after"] | None
+
+
+@dataclass(slots=True)
+class _Block:
+    """One block, line by line, each looked at once."""
+
+    is_list: bool = False
+    fence: str = ""
+    inner: str = ""
+    """The fence that is open inside of a list."""
+    begun: bool = False
+    has_text: bool = False
+    after_blank: bool = False
+
+    def take(self, line: str) -> _End:
+        """Whether the block ends before this line, or with it; None while it may still grow."""
+        first, self.begun = not self.begun, True
+        if self.fence:
+            return "after" if _closes(line, self.fence) else None
+        fence = _FENCE.match(line)
+        if first:
+            self.is_list = _LIST_ITEM.match(line) is not None
+            self.fence = fence.group(1) if fence else ""
+        elif self.inner:
+            self.inner = "" if _closes(line, self.inner) else self.inner
+        elif fence:
+            if not self.is_list:
+                return "before"
+            self.inner = fence.group(1)
+        elif line.strip() and self.after_blank and self.has_text and not self._goes_on(line):
+            return "before"
+        self.after_blank = not line.strip()
+        self.has_text = self.has_text or not self.after_blank
         return None
-    if fence := _FENCE.match(lines[0]):
-        return _fence_end(lines, fence.group(1))
-    is_list = _LIST_ITEM.match(lines[0]) is not None
-    end, inner = 0, ""
-    for index, line in enumerate(lines):
-        if inner:
-            inner = "" if _closes(line, inner) else inner
-        elif fence := _FENCE.match(line):
-            if not is_list:
-                return end
-            inner = fence.group(1)
-        elif line.strip() and index and not lines[index - 1].strip() and source[:end].strip():
-            grows = is_list and (line[0] == " " or _LIST_ITEM.match(line) or _MAYBE_LIST_ITEM.match(line))
-            if not grows:
-                return end
-        end += len(line)
-    return None
+
+    def _goes_on(self, line: str) -> bool:
+        return self.is_list and (
+            line[0] == " " or bool(_LIST_ITEM.match(line) or _MAYBE_LIST_ITEM.match(line))
+        )
 
 
 def render_block(block: str, width: int) -> str:
@@ -127,15 +169,6 @@ def _ink() -> Ink:
     settings = resolve({})
     palette, _ = palette_on_ground(settings.get("theme"))
     return Ink(palette, choose(bool(settings.get("ascii"))))
-
-
-def _fence_end(lines: list[str], fence: str) -> int | None:
-    end = len(lines[0])
-    for line in lines[1:]:
-        end += len(line)
-        if line.endswith("\n") and _closes(line, fence):
-            return end
-    return None
 
 
 def _closes(line: str, fence: str) -> bool:

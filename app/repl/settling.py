@@ -24,7 +24,7 @@ SLOW_S = 0.005
 """A layout that takes longer is not made for each token."""
 LAYOUT_SHARE = 5
 _OPENERS = re.compile(r"[*_`\[<~(]|\$(?![\d\s])|&(?=[\w#])")
-_DELIMITER_ROW = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
+_DASHES = re.compile(r":?-+:?")
 _FENCE = re.compile(r" {0,3}(`{3}|~{3})")
 _row_offset = attrgetter("offset")
 
@@ -233,7 +233,8 @@ def _may_be_table(block: str) -> bool:
     second, closed, _ = rest.partition("\n")
     if not newline or not closed:
         return not second.strip(" \t>|:-")
-    return _DELIMITER_ROW.fullmatch(second) is not None
+    cells = second.lstrip(" \t>").rstrip(" \t").removeprefix("|").removesuffix("|").split("|")
+    return all(_DASHES.fullmatch(cell.strip(" \t")) for cell in cells)
 
 
 def _rest_of(row: Row, offset: int) -> Row | None:

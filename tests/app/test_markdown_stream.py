@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.markdown_stream import MarkdownStream, closed_block, render_block
+from app.markdown_stream import MarkdownStream, render_block
 
 SIZE = os.terminal_size((40, 30))
 
@@ -168,8 +168,17 @@ def test_a_resized_screen_leaves_the_block_alone(monkeypatch: pytest.MonkeyPatch
         ("````\n```\n````\n", 14),
     ],
 )
-def test_a_block_closes_when_it_cannot_grow(source: str, end: int | None) -> None:
-    assert closed_block(source) == end
+def test_a_block_closes_when_it_cannot_grow(
+    source: str, end: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[str] = []
+    for size in (1, len(source)):
+        closed.clear()
+        stream = MarkdownStream(io.StringIO())
+        monkeypatch.setattr(stream, "_settle", closed.append)
+        for at in range(0, len(source), size):
+            stream.write(source[at : at + size])
+        assert closed == ([] if end is None else [source[:end]])
 
 
 @pytest.mark.parametrize("text", ["keep 3<x and y>1 ok", "List<Item>", "<name>value</name>", "<!-- note -->"])

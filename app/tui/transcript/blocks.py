@@ -22,7 +22,6 @@ _MARK = re.compile(r" {0,3}([-+*]|\d{1,9}[.)])( *)")
 _QUOTE_MARK = re.compile(r" *> ?")
 _PIPE = re.compile(r"(?<!\\)\|")
 _ROW_START = re.compile(r"[ \t>]*\|?")
-_ROW_END = re.compile(r"(?<!\\)\|?[ \t]*$")
 _TASK = re.compile(r"\[[ xX]\] (?=\S)")
 
 
@@ -308,7 +307,9 @@ def _keep_what_is_beyond(leaf: Leaf) -> None:
     if len(pipes) <= len(row):
         return
     start = pipes[len(row) - 1] + 1
-    text = _ROW_END.sub("", line[start:])
+    text = line[start:].rstrip(" \t")
+    if text.endswith("|") and not text.endswith("\\|"):
+        text = text[:-1]
     if text[pipes[len(row)] - start :].strip(" \t|"):
         row[-1] = text.strip().replace("\\|", "|")
 

@@ -123,7 +123,7 @@ def _read_row(row: list[str], line: SourceLine, page: Page, style: str) -> list[
 
 
 def _find_with_pipes(line: str, text: str, start: int) -> int:
-    """Where a cell that holds pipes stands, be they escaped or too many; -1 where a few tries find nothing."""
+    """Where a cell that holds pipes stands, escaped or too many; -1 where a few tries find nothing."""
     pieces = text.split("|")
     at = start
     for _ in range(_TRIES):
