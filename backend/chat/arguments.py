@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Generator
 from typing import Any
 
@@ -14,6 +15,8 @@ from backend.chat.literals import Cut, literal_text, read_literal
 from backend.chat.looking import coming, passed, skip_to
 from backend.chat.stream import Mark, Match, Stream, skip_space, wait_for
 from backend.chat.values import Tree, decode, type_names
+
+_SOME_SPACE = re.compile(r"\s{0,1000}")
 
 
 class ArgumentReader:
@@ -203,9 +206,8 @@ class RawValue:
         if self.reader.syntax.nested == "tree":
             self.nested -= 1
             return self.nested < 0
-        at = match.end
-        while at < len(stream.text) and stream.text[at].isspace():
-            at += 1
+        blanks = _SOME_SPACE.match(stream.text, match.end)
+        at = blanks.end() if blanks else match.end
         if at >= len(stream.text):
             return True if stream.final else None
         answers = [mark.match(stream.text, at, stream.final) for mark in self.reader.followers]

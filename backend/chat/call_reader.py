@@ -17,7 +17,10 @@ from backend.chat.loose import LooseReader
 from backend.chat.stream import Mark, Match, Stream, skip_space, visible, wait_for
 
 _ARGUMENT_KEYS = ("arguments", "parameters")
-_STRAY = re.compile(r"[\s\]})]*")
+_STRAY = re.compile(r"[\s\]})]{0,1000}")
+_MOST_IN_VAIN = 100_000
+"""Characters of a reply that are read as calls which turn out to be none; what follows is text unread."""
+_MOST_SALVAGED = 20
 _SEMICOLON = Mark(";")
 """Stands between calls where no other mark does, as Llama 3 writes several."""
 
@@ -53,23 +56,36 @@ class CallReader:
             Mark(start + NAME, names) for start in starts if start and syntax.kind == "tagjson"
         ]
         """Heads without the mark between name and arguments, which some models leave out."""
+        self._in_vain = 0
+        self._salvaged = 0
 
     def read(self, stream: Stream) -> Generator[None, None, None]:
         """Read every call of the run that begins at the stream's position.
 
         Raises NotACall, with the position unchanged, when it does not begin with a call.
         """
+        if self._in_vain > _MOST_IN_VAIN:
+            raise NotACall
         stream.keep = stream.pos
         try:
             yield from self._open_section(stream)
             yield from self._one(stream)
         except NotACall:
-            stream.pos = stream.keep
-            if not (yield from self.loose.read(stream)):
+            if not (yield from self._loosely(stream)):
                 raise
         finally:
             stream.keep = None
         yield from self._rest(stream)
+
+    def _loosely(self, stream: Stream) -> Generator[None, None, bool]:
+        """Go back and read the same in another format's shape; False where it is no call at all."""
+        assert stream.keep is not None
+        self._in_vain += stream.pos - stream.keep
+        stream.pos = stream.keep
+        if (yield from self.loose.read(stream)):
+            return True
+        self._in_vain += self.loose.passed
+        return False
 
     def _rest(self, stream: Stream) -> Generator[None, None, None]:
         while (yield from self._more(stream)):
@@ -79,8 +95,7 @@ class CallReader:
                 yield from self._open_section(stream)
                 yield from self._one(stream)
             except NotACall:
-                stream.pos = stream.keep
-                if not (yield from self.loose.read(stream)):
+                if not (yield from self._loosely(stream)):
                     return
             finally:
                 stream.keep = None
@@ -146,8 +161,9 @@ class CallReader:
 
     def _salvage(self, call: OpenCall, err: Malformed) -> None:
         """Read the calls that a call swallowed whose brackets or quotes were never closed."""
-        if not isinstance(err, Cut) or not self.call_end.first:
+        if not isinstance(err, Cut) or not self.call_end.first or self._salvaged >= _MOST_SALVAGED:
             return
+        self._salvaged += 1
         rest = Stream(call.text)
         rest.final = True
         found = _exhaust(skip_to(rest, [self.call_end]))

@@ -18,7 +18,8 @@ MAX_DEPTH = 200
 _OUTSIDE = re.compile(r'["{}\[\]]')
 _INSIDE = re.compile(r'["\\]')
 _SCALAR_END = re.compile(r"[\s,\]}<]")
-_QUOTE_ENDS = re.compile(r"\s*(?:[,)\]}:]|$)")
+_QUOTE_ENDS = re.compile(r"\s{0,1000}(?:[,)\]}:]|$)")
+_SOME_SPACE = re.compile(r"\s{0,1000}")
 _BARE = re.compile(r"[^\s,\]\)}:]+")
 _NUMBER = re.compile(r"[+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
@@ -171,7 +172,8 @@ class _LiteralScan:
         if self.quote and text.startswith(self.quote[0], at):
             self.inside = self.quote[1]
             return at + len(self.quote[0])
-        if self.quote and not final and self.quote[0].startswith(text[at:]):
+        cut = self.quote is not None and not final and len(text) - at < len(self.quote[0])
+        if self.quote and cut and self.quote[0].startswith(text[at:]):
             return None
         character = text[at]
         if character in "\"'" and not self.quote:
@@ -194,7 +196,7 @@ class _LiteralScan:
         if text[at] == "\\":
             self.escaped = True
         elif text[at] == self.inside:
-            following = re.compile(r"\s*").match(text, at + 1)
+            following = _SOME_SPACE.match(text, at + 1)
             if following and following.end() >= len(text) and not final:
                 return None
             if _QUOTE_ENDS.match(text, at + 1):

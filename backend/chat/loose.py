@@ -21,8 +21,8 @@ Found: TypeAlias = list[tuple[str, str]]
 
 _FENCE = Mark("```json")
 _BARE_FENCE = Mark("```")
-_BETWEEN = re.compile(r"(?:\s|\[ARGS\]|\[CALL_ID\]\w*)*")
-_BETWEEN_BEGUN = re.compile(r"(?:\s|\[ARGS\]|\[CALL_ID\]\w*)*(?:\[[A-Z_]*)?$")
+_BETWEEN = re.compile(r"(?:\s|\[ARGS\]|\[CALL_ID\]\w{0,100}){0,100}")
+_BETWEEN_BEGUN = re.compile(r"(?:\s|\[ARGS\]|\[CALL_ID\]\w{0,100}){0,100}(?:\[[A-Z_]{0,20})?$")
 
 
 class LooseReader:
@@ -36,6 +36,8 @@ class LooseReader:
         ends = (*visible_atoms(syntax.call_end), *visible_atoms(syntax.section_end))
         self.ends = [Mark(text) for text in dict.fromkeys(ends) if is_tag(text)]
         self.names = sorted(sink.schemas, key=len, reverse=True)
+        self.passed = 0
+        """Characters that the last reading passed over where it found no call."""
 
     def read(self, stream: Stream) -> Generator[None, None, bool]:
         """Read the calls behind the mark at the position; False, with nothing consumed, when these
@@ -45,6 +47,7 @@ class LooseReader:
             stream.pos = found[1].end
             opened = True
         if not opened:
+            self.passed = 0
             return False
         try:
             calls = yield from self._calls(stream)
@@ -52,6 +55,7 @@ class LooseReader:
             calls = []
         if not any(name in self.sink.schemas for name, _ in calls):
             assert stream.keep is not None
+            self.passed = stream.pos - stream.keep
             stream.pos = stream.keep
             return False
         for name, arguments in calls:
@@ -79,16 +83,17 @@ class LooseReader:
     def _name(self, stream: Stream) -> Generator[None, None, str]:
         """An offered tool's name in front of an object, consumed; empty when there is none."""
         while True:
-            rest = stream.text[stream.pos :]
-            name = next((name for name in self.names if rest.startswith(name)), "")
-            begun = any(each.startswith(rest) and each != rest for each in self.names)
-            behind = _BETWEEN.match(rest, len(name))
-            if not stream.final and (begun or (name and _BETWEEN_BEGUN.match(rest, len(name)))):
+            text, at = stream.text, stream.pos
+            name = next((name for name in self.names if text.startswith(name, at)), "")
+            longer = [each for each in self.names if len(each) > len(text) - at]
+            begun = bool(longer) and any(each.startswith(text[at:]) for each in longer)
+            behind = _BETWEEN.match(text, at + len(name))
+            if not stream.final and (begun or (name and _BETWEEN_BEGUN.match(text, at + len(name)))):
                 yield
                 continue
-            if not name or behind is None or not rest.startswith("{", behind.end()):
+            if not name or behind is None or not text.startswith("{", behind.end()):
                 return ""
-            stream.pos += behind.end()
+            stream.pos = behind.end()
             return name
 
 

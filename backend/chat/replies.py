@@ -8,8 +8,7 @@ from dataclasses import replace
 from backend.types import HeldPiece, ReasoningPiece, TextPiece, ToolCallPiece
 
 _FENCE = re.compile(r"\s*```(?:json)?[ \t]*\n?")
-_FENCE_BEGUN = re.compile(r"\s*(?:`{0,3}|```(?:j|js|jso|json)?[ \t]*)$")
-_FENCE_END = re.compile(r"\s*(?:`{1,3}\s*)?$")
+_FENCE_BEGUN = re.compile(r"\s*(?:`{0,3}|```(?:j|js|jso|json)?[ \t]{0,100})$")
 _WHOLE_FENCE_END = re.compile(r"\s*```\s*$")
 
 
@@ -199,10 +198,15 @@ class FenceFilter:
 
     def __init__(self) -> None:
         self._held = ""
+        self._blanks: list[str] = []
+        """Behind what is held, and held too: they change nothing of what it may be."""
         self._fenced: bool | None = None
 
     def feed(self, text: str) -> str:
-        text, self._held = self._held + text, ""
+        if not text.strip() and (self._fenced or not self._held):
+            self._blanks.append(text)
+            return ""
+        text, self._held = self._take_held() + text, ""
         if self._fenced is None:
             if _FENCE_BEGUN.match(text):
                 self._held = text
@@ -212,14 +216,27 @@ class FenceFilter:
             text = text[match.end() :] if match else text
         if not self._fenced:
             return text
-        match = _FENCE_END.search(text)
-        keep = match.start() if match else len(text)
+        keep = _end_of_answer(text)
         self._held = text[keep:]
         return text[:keep]
 
+    def _take_held(self) -> str:
+        held, self._held = self._held + "".join(self._blanks), ""
+        self._blanks.clear()
+        return held
+
     def close(self) -> str:
         """What was held and is no fence."""
-        held, self._held = self._held, ""
+        held = self._take_held()
         if self._fenced and _WHOLE_FENCE_END.match(held):
             return ""
         return held
+
+
+def _end_of_answer(text: str) -> int:
+    """Where blanks, up to three backticks and more blanks begin that `text` ends with."""
+    body = text.rstrip()
+    ticks = min(3, len(body) - len(body.rstrip("`")))
+    if not ticks:
+        return len(body)
+    return len(body[:-ticks].rstrip())

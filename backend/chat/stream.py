@@ -17,14 +17,15 @@ Wait: TypeAlias = Generator[None, None, None]
 """A reader that yields while it waits for text."""
 
 _SPACE = re.compile(r"\s*")
+# Bounded, for what is not whole yet is read again with each piece of text.
 _TOKENS = {
-    NAME: re.compile(r"[\w.\-/]+"),
-    ID: re.compile(r"[^\s<>\[\]{}\"]+"),
-    INDEX: re.compile(r"\d+"),
-    TYPE: re.compile(r'[^"<>]*'),
+    NAME: re.compile(r"[\w.\-/]{1,300}"),
+    ID: re.compile(r"[^\s<>\[\]{}\"]{1,300}"),
+    INDEX: re.compile(r"\d{1,20}"),
+    TYPE: re.compile(r'[^"<>]{0,300}'),
 }
-_PLAIN_KEY = re.compile(r"(?!/)[^<>\"=:{}(),\s]+")
-_TAGGED_KEY = re.compile(r"(?!/)[^<>\"\n]+")
+_PLAIN_KEY = re.compile(r"(?!/)[^<>\"=:{}(),\s]{1,1000}")
+_TAGGED_KEY = re.compile(r"(?!/)[^<>\"\n]{1,1000}")
 
 
 class Stream:
@@ -39,12 +40,15 @@ class Stream:
         """A position to which a reader may go back; nothing from there on is forgotten."""
         self.silent = 0
         """Up to here the text belongs to the prompt: it is read, but `take` does not return it."""
+        self._blanks = (0, 0)
+        """A position, and how far there is nothing but blanks behind it."""
 
     def append(self, text: str) -> None:
         cut = self.pos if self.keep is None else min(self.pos, self.keep)
         whole, self.text = self.text, ""
         if cut:
             whole = whole[cut:]
+            self._blanks = (self._blanks[0] - cut, self._blanks[1] - cut)
             self.pos -= cut
             self.silent = max(0, self.silent - cut)
             if self.keep is not None:
@@ -63,8 +67,11 @@ class Stream:
 
     def after_space(self) -> int:
         """The position of the next visible character, or the end."""
-        match = _SPACE.match(self.text, self.pos)
-        return match.end() if match else self.pos
+        start, end = self._blanks
+        match = _SPACE.match(self.text, end if start == self.pos else self.pos)
+        end = match.end() if match else self.pos
+        self._blanks = self.pos, end
+        return end
 
 
 @dataclass
@@ -128,7 +135,7 @@ class Mark:
                 cut = not final and size - end < len(literal) and literal.startswith(text[end:])
                 return "partial" if cut else None
             value = self._token(kind, text, end, index)
-            if not final and (end + len(value or "") >= size or (kind == NAME and self._begins(text[end:]))):
+            if not final and (end + len(value or "") >= size or (kind == NAME and self._begins(text, end))):
                 return "partial"
             if value is None or found.values.setdefault(kind, value) != value:
                 return None
@@ -136,9 +143,11 @@ class Mark:
         found.end = end
         return found
 
-    def _begins(self, text: str) -> bool:
-        """Whether `text`, the rest of what is there, begins the name of a tool."""
-        return any(name.startswith(text) for name in self.names if len(name) > len(text))
+    def _begins(self, text: str, at: int) -> bool:
+        """Whether the rest of `text` from `at` on begins the name of a tool."""
+        size = len(text) - at
+        longer = [name for name in self.names if len(name) > size]
+        return bool(longer) and any(name.startswith(text[at:]) for name in longer)
 
     def _token(self, kind: str, text: str, at: int, index: int) -> str | None:
         if kind == NAME:
