@@ -18,7 +18,7 @@ from backend.chat.stream import Mark, Match, Stream, skip_space, visible, wait_f
 
 _ARGUMENT_KEYS = ("arguments", "parameters")
 _STRAY = re.compile(r"[\s\]})]{0,1000}")
-_MOST_IN_VAIN = 100_000
+_MOST_IN_VAIN = 20_000
 """Characters of a reply that are read as calls which turn out to be none; what follows is text unread."""
 _MOST_SALVAGED = 20
 _SEMICOLON = Mark(";")

@@ -5,7 +5,9 @@ Footnotes with numbers and smart quotes are left out: they look back at finished
 
 from __future__ import annotations
 
-from functools import cache
+import re
+from collections.abc import Callable
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from app.tui.transcript.maths import maths_rule
@@ -17,6 +19,11 @@ if TYPE_CHECKING:
 
 MAX_NESTING = 60
 """Lists and quotes around a block; each list counts twice."""
+_FEW_BRACKETS = 12
+_MOST_AROUND = 6
+_LONGEST_LABEL = 1_000
+_LONGEST_TARGET = 3_000
+_BRACKET = re.compile(r"\\.|[\[\]]", re.DOTALL)
 
 
 @cache
@@ -44,13 +51,58 @@ def _reference(state: StateBlock, start_line: int, end_line: int, silent: bool) 
 def _link(state: StateInline, silent: bool) -> bool:
     from markdown_it.rules_inline import link
 
-    return _may_link(state, "[") and link(state, silent) and _note_end(state, silent)
+    return state.src[state.pos] == "[" and _bounded(link, state, state.pos, silent)
 
 
 def _image(state: StateInline, silent: bool) -> bool:
     from markdown_it.rules_inline import image
 
-    return _may_link(state, "!") and image(state, silent) and _note_end(state, silent)
+    opens = state.src.startswith("![", state.pos)
+    return opens and _bounded(image, state, state.pos + 1, silent)
+
+
+def _bounded(
+    rule: Callable[[StateInline, bool], bool], state: StateInline, bracket: int, silent: bool
+) -> bool:
+    """Try a rule that begins at a bracket on what can belong to a link, and not on all that follows.
+
+    The rules read what is in brackets again for each that is around, and to the end for one that is not
+    closed. Among many brackets those without a partner, or deep around others, are text.
+    """
+    if (pairs := _pairs(state.src)) is None:
+        return state.src.find("]", bracket) > 0 and rule(state, silent) and _note_end(state, silent)
+    end, height = pairs.get(bracket, (0, 0))
+    if not end or height > _MOST_AROUND or end - bracket > _LONGEST_LABEL:
+        return False
+    whole = state.posMax
+    if state.src.startswith("[", end + 1):
+        label, around = pairs.get(end + 1, (0, 0))
+        reach = label + 1 if label and not around else end + 1
+    else:
+        reach = end + _LONGEST_TARGET
+    state.posMax = min(whole, reach)
+    found = rule(state, silent)
+    state.posMax = whole
+    return found and _note_end(state, silent)
+
+
+@lru_cache(maxsize=64)
+def _pairs(text: str) -> dict[int, tuple[int, int]] | None:
+    """For each bracket its partner, and how many are around each other in between; None for few brackets."""
+    if text.count("[") <= _FEW_BRACKETS:
+        return None
+    pairs: dict[int, tuple[int, int]] = {}
+    stack: list[tuple[int, int]] = []
+    for found in _BRACKET.finditer(text):
+        if found[0] == "[":
+            stack.append((found.start(), 0))
+        elif found[0] == "]" and stack:
+            start, height = stack.pop()
+            pairs[start] = found.start(), height
+            if stack:
+                above, most = stack.pop()
+                stack.append((above, max(most, height + 1)))
+    return pairs
 
 
 def _note_end(state: StateInline, silent: bool) -> bool:
@@ -58,8 +110,3 @@ def _note_end(state: StateInline, silent: bool) -> bool:
     if not silent:
         state.tokens[-1].meta = {"end": state.pos}
     return True
-
-
-def _may_link(state: StateInline, sign: str) -> bool:
-    """No bracket closes what is not closed later; without this a row of brackets is read once for each."""
-    return state.src[state.pos] == sign and state.src.find("]", state.pos) > 0

@@ -30,7 +30,7 @@ _ONE_SPACE = {ord("\n"): " ", ord("\t"): " "}
 _URL_END = ".,;:!?'*_~"
 _REUSE_FROM = 400
 """Texts shorter than this, in characters, are read whole."""
-_WINDOW = 8_000
+_WINDOW = 3_000
 """Characters that are read at once. Where each window ends, its text alone decides."""
 
 

@@ -22,9 +22,9 @@ from app.tui.transcript.rows import COLOUR, CodeBlock, Mode, Row
 from app.tui.transcript.tables import lay_table
 
 _UNUSED = Cleaner()
-_FREE = 2_000
+_FREE = 1_000
 """Characters that one layout may read without making the next one wait."""
-_SHARE = 16
+_SHARE = 8
 """A layout that read more comes again when the text has grown by a part of what it read."""
 
 

@@ -48,6 +48,7 @@ class Document:
         self._next = self._latest
         self._above: dict[int, Leaf | None] = {}
         self._prose_end = -1
+        self._blank_end = 0
 
     def append(self, text: str) -> int:
         """Take more text; the index of the first leaf that may differ from before."""
@@ -62,7 +63,7 @@ class Document:
             self._advance(self._tail.rfind("\n") + 1)
         if not self._tail.endswith("\n") and self._tail:
             self._show(self._tail)
-        self._prose_end = self._find_prose_end()
+        self._prose_end, self._blank_end = self._find_prose_end(), 0
         return max(0, min(first, self._link_again()))
 
     def finish(self, whole: str) -> int:
@@ -225,6 +226,9 @@ class Document:
 
     def _grow_prose(self) -> None:
         leaf = self.leaves[-1]
+        if not self._tail[max(self._prose_end, self._blank_end) :].strip(TRIMMED):
+            self._blank_end = len(self._tail)
+            return
         more = self._tail[self._prose_end :].rstrip(TRIMMED)
         leaf.text += more
         self._prose_end += len(more)
