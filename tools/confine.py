@@ -16,7 +16,7 @@ from tools import git_folder
 from tools.aside import Aside
 from tools.context import Limits, ToolContext
 from tools.definition import ToolError
-from tools.expected import expecting
+from tools.expected import Written, expecting, is_expected
 from tools.preview import visible
 from tools.process import Ended, run_process
 from tools.sandbox import Sandbox, Wrapped, filtered, last_verdict, look_over, remember
@@ -57,7 +57,7 @@ async def _run(
     context: ToolContext,
     sandbox: Sandbox,
     limits: Limits,
-    expected: set[Path],
+    expected: Written,
     *,
     network: bool,
 ) -> tuple[Ended, str]:
@@ -91,11 +91,11 @@ async def _run(
         return ended, await settle()
 
 
-def _settle(
-    context: ToolContext, before: Survey, wrapped: Wrapped, expected: set[Path], confined: bool
-) -> str:
+def _settle(context: ToolContext, before: Survey, wrapped: Wrapped, expected: Written, confined: bool) -> str:
     space = context.place
     try:
+        if not before.is_whole:  # What it did not get to would seem to be made since.
+            return f"[what it left could not be looked at: {before.trouble}]"
         left = compare(before, look_over(space), wrapped.guarded, expected)
         return tidy(space, left, context.aside) if confined else _told(space, left)
     except Exception as err:  # Whatever it left, its output must not get lost over that.
@@ -103,7 +103,7 @@ def _settle(
         return f"[what it left could not be looked at, so look yourself: {type(err).__name__}]"
 
 
-def compare(before: Survey, after: Survey, guarded: frozenset[Key], expected: set[Path]) -> Left:
+def compare(before: Survey, after: Survey, guarded: frozenset[Key], expected: Written) -> Left:
     """What became code between two looks, but for the `expected`. Places that were `guarded` cannot have
     been changed by the run, except through a further name of the same file."""
     known = {spot.key: spot for spot in before.code}
@@ -115,7 +115,7 @@ def compare(before: Survey, after: Survey, guarded: frozenset[Key], expected: se
         old = known.get(spot.key)
         if old is not None and (spot.mark == old.mark or (spot.key in guarded and not old.has_other_names)):
             continue
-        if expected and not expected.isdisjoint((spot.path, *spot.path.parents)):
+        if expected and is_expected(spot.path, expected):
             continue
         if old is None and spot.via is not None and (spot.via in found or keys.get(spot.via) not in known):
             continue

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tools.aside import Aside
 from tools.definition import Tool, ToolError
-from tools.expected import expect
 
 if TYPE_CHECKING:
     from tools.delegate import Delegation
@@ -253,8 +252,6 @@ class ToolContext:
             raise ToolError(f"{text} leads to {place.path}, {place.border}, which nobody approved.")
         if write and place.code and not granted:
             raise ToolError(f"{text} is a file that becomes code; writing it needs an approval of its own.")
-        if write and place.code:
-            expect(place.path)
         return place.path
 
     def check_unchanged(self, path: Path, content: bytes | None) -> None:

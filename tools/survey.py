@@ -59,9 +59,14 @@ class Survey:
     entries: int = 0
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it came to the end."""
+        return self.entries <= MOST_ENTRIES
+
+    @property
     def trouble(self) -> str:
         """Why it is not whole, as the end of a sentence; "" where it is."""
-        if self.entries > MOST_ENTRIES:
+        if not self.is_whole:
             return f"the workspace holds more than {MOST_ENTRIES:,} files, too many to watch"
         if len(self.secrets) > MOST_SECRETS:
             return f"the workspace holds more than {MOST_SECRETS} places with keys, too many to cover"

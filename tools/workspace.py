@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from tools.code_names import is_code
 from tools.definition import ToolError
+from tools.expected import expect
 from tools.names import plain_name
 from tools.secrets import is_secret, may_be_secret
 
@@ -278,6 +279,7 @@ def write_real(path: Path, data: bytes, *, private: bool = False) -> None:
                 if mode is not None and not private:
                     os.fchmod(file.fileno(), mode)
                 os.fsync(file.fileno())
+            expect(path, data)
             os.rename(draft, path.name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             with suppress(OSError):

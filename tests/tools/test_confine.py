@@ -223,13 +223,49 @@ async def test_b6_outside_of_a_sandbox_it_is_told_and_left(
 async def test_b6_a_file_that_was_approved_meanwhile_stays(
     use: Use, space: Workspace, context: ToolContext
 ) -> None:
-    running = asyncio.create_task(use(run_shell, context, command="until [ -e go ]; do sleep 0.01; done"))
-    writing = ToolContext(sandbox=Sandbox(None), space=space)
-    assert (await use(write_file, writing, path=".envrc", content="good")).status == "done"
+    running = asyncio.create_task(
+        use(run_shell, context, command="touch on; until [ -e go ]; do sleep 0.01; done")
+    )
+    while not (space.root / "on").exists():
+        await asyncio.sleep(0.01)
+    for path in (".envrc", ".github/workflows/x.yml"):
+        writing = ToolContext(sandbox=Sandbox(None), space=space)
+        assert (await use(write_file, writing, path=path, content="good")).status == "done"
     (space.root / "go").touch()
     await running
     assert (space.root / ".envrc").read_text() == "good"
+    assert (space.root / ".github/workflows/x.yml").read_text() == "good"
     assert kept(context) == set()
+
+
+@pytest.mark.parametrize(
+    "change", ["echo evil > $f", "rm $f; ln -s /etc/passwd $f", "echo evil > .github/more.yml"]
+)
+async def test_b6_what_a_run_makes_of_an_approved_file_is_moved_aside(
+    use: Use, space: Workspace, context: ToolContext, change: str
+) -> None:
+    command = f"touch on; f=.github/x.yml; until [ -e $f ]; do sleep 0.01; done; {change}"
+    running = asyncio.create_task(use(run_shell, context, command=command))
+    while not (space.root / "on").exists():
+        await asyncio.sleep(0.01)
+    writing = ToolContext(sandbox=Sandbox(None), space=space)
+    await use(write_file, writing, path=".github/x.yml", content="good")
+    await running
+    assert kept(context) == {".github"}
+
+
+async def test_b6_of_a_workspace_that_is_not_seen_whole_nothing_is_moved(
+    use: Use, space: Workspace, context: ToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        (space.root / f"{number}").mkdir()
+        (space.root / f"{number}" / ".envrc").write_text("mine")
+    monkeypatch.setattr(survey, "MOST_ENTRIES", 10)
+    assert context.sandbox is not None
+    assert "too many to watch" in context.sandbox.describe(network=False, space=space)
+    result = await use(run_shell, context, command="true")
+    assert "could not be looked at" in result.text
+    assert len(list(space.root.glob("*/.envrc"))) == 20
 
 
 def test_b6_more_than_can_be_mounted_is_compared(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +278,7 @@ def test_b6_more_than_can_be_mounted_is_compared(space: Workspace, monkeypatch: 
     assert len(guarded) == 1
     for number in range(3):
         (space.root / f"{number}" / ".envrc").write_text("evil")
-    left = compare(before, look_over(space), guarded, set())
+    left = compare(before, look_over(space), guarded, {})
     assert {reason for _, reason in left.spots} == {"changed"}
     assert len(left.spots) == 2
 
@@ -290,7 +326,7 @@ def test_b6_a_link_on_the_way_leads_nothing_else_aside(space: Workspace, tmp_pat
     before = look_over(space)
     (space.root / "d").mkdir()
     (space.root / "d" / ".envrc").write_text("evil")
-    left = compare(before, look_over(space), frozenset(), set())
+    left = compare(before, look_over(space), frozenset(), {})
     shutil.rmtree(space.root / "d")
     (space.root / "d").symlink_to(home)
     assert "could not be moved aside" in tidy(space, left, Aside(tmp_path / "aside"))
@@ -316,7 +352,7 @@ def test_b6_the_note_is_bounded(space: Workspace, tmp_path: Path) -> None:
         folder = space.root / f"{'n' * 200}{number}"
         folder.mkdir()
         (folder / ".envrc").touch()
-    left = compare(before, look_over(space), frozenset(), set())
+    left = compare(before, look_over(space), frozenset(), {})
     note = tidy(space, left, Aside(tmp_path / "aside"))
     assert "and 44 more" in note
     assert len(note.encode()) <= confine.NOTE_BYTES
@@ -419,7 +455,7 @@ def test_b6_what_cannot_be_kept_gets_another_name(space: Workspace, tmp_path: Pa
     (tmp_path / "full").write_text("no folder")
     before = look_over(space)
     (space.root / ".envrc").write_text("evil")
-    left = compare(before, look_over(space), frozenset(), set())
+    left = compare(before, look_over(space), frozenset(), {})
     note = tidy(space, left, Aside(tmp_path / "full" / "aside"))
     assert "could not be moved aside" in note
     assert not (space.root / ".envrc").exists()
