@@ -149,9 +149,7 @@ class ToolsPicker(Picker):
             hides = name in offered
             names = [one for one in offered if one != name] if hides else [*offered, name]
             await manager.configure(session_id, tools=names)
-            return Span(
-                "hidden from the next message on" if hides else "offered from the next message on", "success"
-            )
+            return Span("hidden from now on" if hides else "offered from now on", "success")
         # A rule cannot be had back by the same key, so it takes two presses.
         if self._doomed != key:
             self._doomed = key
