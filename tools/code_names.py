@@ -1,7 +1,8 @@
 """Names of files that become code: something runs them, or obeys them, later and without asking.
 
-Left out on purpose are a project's own programs and build files (`setup.py`, `conftest.py`,
-`package.json`, `Makefile`): they run when the person runs the project, like every other source in it.
+Left out on purpose are a project's own programs and build files (`setup.py`, `package.json`,
+`Makefile`): they run when the person runs the project, like every other source in it. `conftest.py`
+counts, because its mere presence beside other tests runs it, in editors too.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _FILES_IN_PROJECTS = frozenset(
     ".pre-commit-config.yaml .pre-commit-config.yml .pre-commit-hooks.yaml lefthook.yml .lefthook.yml "
     "lefthook.yaml .lefthook.yaml .overcommit.yml .gitlab-ci.yml .travis.yml azure-pipelines.yml "
     ".drone.yml .cirrus.yml agents.md claude.md claude.local.md gemini.md .cursorrules .windsurfrules "
-    ".aider.conf.yml opencode.json .crush.json .goosehints .rules .bazelrc .rspec".split()
+    ".aider.conf.yml opencode.json .crush.json .goosehints .rules .bazelrc .rspec conftest.py".split()
 )
 _ENDINGS = (".pth", ".code-workspace", ".sublime-project", ".desktop")
 _BELOW = {

@@ -75,6 +75,7 @@ MADE = [
     ("mkdir -p sub/.git; echo /evil > sub/.git/commondir", "sub/.git/commondir"),
     ("mkdir -p tree; echo 'gitdir: ../evil' > tree/.git", "tree/.git"),
     ("mkdir -p b/objects b/refs; echo x > b/HEAD; printf '[core]\\n fsmonitor = x\\n' > b/config", "b/HEAD"),
+    ("mkdir -p tests; echo x > tests/conftest.py", "tests/conftest.py"),
     ("ln -s src .idea", ".idea"),
     ("ln -s /etc/passwd .envrc", ".envrc"),
     ("echo x > plain; ln plain .envrc", ".envrc"),
