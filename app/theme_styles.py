@@ -134,6 +134,7 @@ def prompt_style(palette: Palette) -> prompt_toolkit.styles.Style:
     styles |= {
         "prompt": rule("primary", None, "bold"),
         "placeholder": rule("faint"),
+        "control-character": "fg:default",
         "auto-suggestion": rule("faint"),
         "selected": rule("text", "selection"),
         "search": rule("accent", None, "bold", "underline"),

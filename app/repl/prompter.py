@@ -27,6 +27,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle
 
+from app.repl.clusters import Clusters, size_after, size_before
 from app.repl.console import ARM_S, Ended, Line
 from app.repl.keys_input import KeysInput
 from app.terminal import sanitize
@@ -94,6 +95,7 @@ class Prompter:
             complete_while_typing=Condition(self._completes),
             complete_style=CompleteStyle.COLUMN,
             reserve_space_for_menu=6,
+            input_processors=[Clusters()],
             key_bindings=self._keys(),
             erase_when_done=True,
             search_ignore_case=True,
@@ -345,7 +347,24 @@ class Prompter:
         def _backspace(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
             buffer = event.current_buffer
             word = self.folds.word_before(buffer.document.text_before_cursor)
-            buffer.delete_before_cursor(count=len(word) if word else event.arg)
+            before = buffer.document.text_before_cursor
+            buffer.delete_before_cursor(count=len(word) if word else event.arg * size_before(before))
+
+        @keys.add("delete")
+        def _delete(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
+            event.current_buffer.delete(count=size_after(event.current_buffer.document.text_after_cursor))
+
+        @keys.add("left")
+        @keys.add("c-b")
+        def _left(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
+            document = event.current_buffer.document
+            event.current_buffer.cursor_position -= size_before(document.current_line_before_cursor)
+
+        @keys.add("right")
+        @keys.add("c-f")
+        def _right(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
+            document = event.current_buffer.document
+            event.current_buffer.cursor_position += size_after(document.current_line_after_cursor)
 
         @keys.add("c-g")
         @keys.add("c-x", "c-e")
