@@ -33,6 +33,7 @@ class ExitCode(IntEnum):
     OVERFLOW = 4
     DENIED = 5
     CUT = 6
+    UNFIT = 7
     INTERRUPTED = 130
     TERMINATED = 143
 

@@ -303,22 +303,35 @@ def print_prompt(job: OneShot, prompt: str, tokens: int | None, max_seq: int, mo
     return ExitCode.ANSWERED
 
 
+def _unfit(answer: Answer, broken: tuple[str, ...]) -> ExitCode:
+    """The failure of an answer that breaks its schema; what it breaks is told already."""
+    answer.failure = Failure(
+        "schema_broken",
+        f"The answer does not satisfy the schema: {'; '.join(broken)}.",
+        remedy="Ask again, or ask for less.",
+        exit_code=ExitCode.UNFIT,
+    )
+    return ExitCode.UNFIT
+
+
 def verdict(job: OneShot, answer: Answer) -> ExitCode:
     """What the way the replies ended means for the exit code, with a notice where one is due.
 
-    An answer that should satisfy a schema and was cut is a failure, and the JSON forms say so too.
+    An answer that should satisfy a schema and was cut, or breaks it, is a failure, and the JSON forms say
+    so too.
     """
     outcomes = [reply.outcome for reply in answer.replies if reply.outcome is not None]
     if dropped := max((outcome.truncated for outcome in outcomes), default=0):
         notify(f"{dropped} of the oldest turns were left out, so that the prompt fits the context")
-    for reason in dict.fromkeys(reason for outcome in outcomes for reason in outcome.schema_errors):
+    broken = tuple(dict.fromkeys(reason for outcome in outcomes for reason in outcome.schema_errors))
+    for reason in broken:
         notify(f"the answer does not satisfy the schema: {reason}")
     ended = [outcome for outcome in outcomes if outcome.finish == "stop" and not outcome.tool_calls]
     if not all(outcome.text.strip() for outcome in ended):
         notify("the model ended its reply without an answer")
     cut = [outcome for outcome in outcomes if outcome.finish == "length"]
     if not cut:
-        return ExitCode.ANSWERED
+        return _unfit(answer, broken) if broken else ExitCode.ANSWERED
     config = job.settings.generation()
     limit = f"--max-tokens {config.max_new_tokens}" if config.max_new_tokens else "the context window"
     if config.json_schema is not None or config.grammar is not None:

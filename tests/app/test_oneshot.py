@@ -304,10 +304,21 @@ def test_what_an_answer_breaks_of_its_schema_is_told(
     reasons = ("the number must be a multiple of 3, not 7",)
     outcome = ChatOutcome(finish="stop", prompt_tokens=3, text="7", schema_errors=reasons)
     double.play = lambda config: [TextPiece("7"), outcome]
-    assert cli.main(["-p", "hi", "--schema", '{"multipleOf": 3}']) == 0
+    assert cli.main(["-p", "hi", "--schema", '{"multipleOf": 3}']) == 7
     assert capfd.readouterr() == ("7\n", f"fireside: the answer does not satisfy the schema: {reasons[0]}\n")
-    assert cli.main(["-p", "hi", "--schema", '{"multipleOf": 3}', "--format", "json"]) == 0
-    assert json.loads(capfd.readouterr().out)["schema_errors"] == list(reasons)
+    assert cli.main(["-p", "hi", "--schema", '{"multipleOf": 3}', "--format", "json"]) == 7
+    printed = json.loads(capfd.readouterr().out)
+    assert (printed["schema_errors"], printed["text"], printed["exit"]) == (list(reasons), "7", 7)
+    assert printed["error"]["code"] == "schema_broken"
+
+
+@pytest.mark.parametrize("pattern", [r"^(a)\\1$", r"^\\p{L}+$"])
+def test_a_schema_with_a_pattern_that_cannot_be_checked_is_a_mistake_of_the_caller(
+    tiny_llama: Path, capfd: pytest.CaptureFixture[str], pattern: str
+) -> None:
+    schema = f'{{"type": "string", "pattern": "{pattern}"}}'
+    assert cli.main(["-p", "hi", "--model", str(tiny_llama), "--schema", schema, "--max-tokens", "2"]) == 2
+    assert "cannot be checked" in capfd.readouterr().err
 
 
 def test_a_grammar_and_a_schema_may_be_files(double: Double, tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_what_an_answer_breaks_of_its_schema_is_told_and_kept(
     outcome = ChatOutcome(finish="stop", prompt_tokens=3, text="7", schema_errors=("7 is odd",))
     engine.scripts = [[outcome]]
     capfd.readouterr()
-    assert cli.main(["-p", "a number", "-c", "--schema", '{"multipleOf": 3}', "--format", "json"]) == 0
+    assert cli.main(["-p", "a number", "-c", "--schema", '{"multipleOf": 3}', "--format", "json"]) == 7
     out, err = capfd.readouterr()
     assert json.loads(out)["schema_errors"] == ["7 is odd"]
     assert "does not satisfy the schema: 7 is odd" in err
