@@ -169,14 +169,13 @@ class FormatBinding:
         )
 
     def _after_thought(self, grammar: str, request: Request, prompt: Prompt) -> Grammar:
-        """A person's grammar binds the answer: it sleeps while the prompt leaves a thought open."""
+        """A person's grammar binds the answer, behind the thought that the prompt leaves open."""
         template = self._template
         if template is None or request.messages is None or not template.opens_thought(prompt.text):
             return Grammar(grammar)
-        closer = template.thought_end.strip()
-        quoted = closer.replace("\\", "\\\\").replace('"', '\\"')
-        wrapped = f'thought-then-answer ::= "{quoted}" [ \\t\\n]{{0,4}} root\n{grammar}'
-        return Grammar(wrapped, lazy=True, triggers=(closer,), root="thought-then-answer")
+        from backend.chat.grammar import after_thought
+
+        return after_thought(grammar, template.thought_end.strip())
 
     def thought(self, request: Request, config: GenerationConfig, prompt: Prompt) -> ThoughtMarks | None:
         """Where thoughts begin and end, and whether the prompt left one open."""

@@ -14,10 +14,10 @@ from backend.chat.answer import AnswerCheck
 from backend.chat.call_rules import MAX_CALLS, CallRules, Offered
 from backend.chat.document import Document, SchemaError, too_large
 from backend.chat.format import ChatFormat
-from backend.chat.gbnf import NEVER, NOTHING, Node, choice, optional, seq
+from backend.chat.gbnf import NEVER, NOTHING, Node, Rules, choice, optional, seq
 from backend.chat.marker import after_prime, tidy
 from backend.chat.schema import SchemaRules, schema_grammar
-from backend.chat.strings import Texts
+from backend.chat.strings import Texts, text_rule
 from backend.chat.validate import as_object
 from backend.types import Grammar
 
@@ -125,6 +125,22 @@ def schema_only(json_schema: Mapping[str, Any] | bool | None) -> ReplyGrammar:
     made = schema_grammar(json_schema, strict=True)
     check = AnswerCheck(json_schema) if made.dropped else None
     return ReplyGrammar(Grammar(made.text), made.warnings, check)
+
+
+def after_thought(grammar: str, end: str) -> Grammar:
+    """A person's own grammar for the answer behind an open thought, which the text `end` closes.
+
+    It is awake from the first token, so that the reply cannot end inside the thought, without an answer.
+    """
+    name = "open-thought"
+    while name in grammar:
+        name += "-x"
+    rules = Rules()
+    inside = text_rule(Texts(without=frozenset((end,))), rules, name, "raw")
+    whole = rules.add(f"{name}-whole", seq(inside, end))
+    blanks = r'(" " | "\n"{1,3} [ \t]{0,32})?'
+    start = f"{name}-then-answer ::= {whole.name} {blanks} root\n"
+    return Grammar(f"{start}{rules.text(whole)}{grammar}", root=f"{name}-then-answer")
 
 
 def _finished(

@@ -50,6 +50,7 @@ class ThoughtMeter:
     def __init__(self, marks: ThoughtMarks, budget: ThoughtBudget) -> None:
         self._tracker = ThoughtTracker(marks)
         self._limit = budget.limit
+        self._end = b""
         self._spent = 0
         self._done = False
 
@@ -59,10 +60,26 @@ class ThoughtMeter:
         return self._done
 
     def feed(self, piece: bytes) -> bool:
-        """Account for one token; True when the closer must be written now."""
+        """Account for one token; True when the closer must be written now.
+
+        Never inside a character of several tokens, which nothing else may follow, but four tokens on.
+        """
         self._tracker.feed(piece)
         self._spent += self._tracker.open
+        self._end = (self._end + piece)[-3:]
         if self._done or not self._tracker.open or self._spent < self._limit:
+            return False
+        if _is_cut(self._end) and self._spent < self._limit + 4:
             return False
         self._done = True
         return True
+
+
+def _is_cut(end: bytes) -> bool:
+    """Whether a text whose last bytes are these stops inside a character of UTF-8."""
+    for back, byte in enumerate(reversed(end), 1):
+        if byte < 0x80:
+            return False
+        if byte >= 0xC0:
+            return back < (2 if byte < 0xE0 else 3 if byte < 0xF0 else 4)
+    return False

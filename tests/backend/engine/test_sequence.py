@@ -178,3 +178,16 @@ class TestThoughtBudget:
 
     def test_it_is_closed_once(self) -> None:
         assert feed(1, list("abc"), open=True) == [True, False, False]
+
+
+@pytest.mark.parametrize("char", ["é", "漢", "🎉"])
+def test_a_budget_that_is_spent_inside_a_character_lets_it_end(char: str) -> None:
+    thoughts = meter(1, open=True)
+    *first, last = (bytes([byte]) for byte in char.encode())
+    assert [thoughts.feed(piece) for piece in first] == [False] * len(first)
+    assert thoughts.feed(last)
+
+
+def test_a_character_that_never_ends_does_not_keep_a_budget_open() -> None:
+    thoughts = meter(1, open=True)
+    assert [thoughts.feed(b"\xf0") for _ in range(5)] == [False] * 4 + [True]

@@ -305,6 +305,21 @@ def test_a_schema_binds_the_answer_and_not_the_thought(model: GenerativeModel) -
     assert model.report.reasoning
 
 
+@pytest.mark.parametrize("budget", [0, 1, 5])
+@pytest.mark.parametrize(
+    "grammar", ['root ::= "yes" | "no"', 'root ::= open-thought\nopen-thought ::= "yes"']
+)
+def test_an_end_inside_the_thought_leaves_no_answer_out_that_a_grammar_asks_for(
+    model: GenerativeModel, budget: int, grammar: str
+) -> None:
+    ends = dict.fromkeys(model.handle.eog_tokens, 50.0)
+    text = model.chat(
+        HI, grammar=grammar, reasoning_budget=budget, logit_bias=ends, temperature=0, max_new_tokens=60
+    )
+    assert text in ("yes", "no")
+    assert model.report is not None and model.report.finish == "stop"
+
+
 @pytest.mark.parametrize(
     ("answer", "told"), [("6", ()), ("7", ("the number must be a multiple of 3, not 7",))]
 )
