@@ -35,13 +35,13 @@ class Facts:
     shown: Mapping[str, Path]
     """The same, by the texts of the arguments."""
     bounded: bool
-    """Each argument that the tool declares as a path was one."""
+    """Each argument that the tool declares as a path was one, and there was one."""
     command: Command | None
     origin: str
     named: tuple[Place, ...]
     """What words of a command, of code or of other arguments lead to, where that is off limits."""
     strays: tuple[str, ...]
-    """Texts among the arguments that could lead out of the workspace, of a tool that names no paths."""
+    """Texts among the other arguments of a tool of somebody else that lead out of the workspace, or might."""
     unseen: bool
     """There are more such words than can be looked at."""
 
@@ -111,7 +111,7 @@ def look(arguments: Mapping[str, Any], tool: Tool, space: Workspace | None) -> F
         command,
         _origin(url) if url else "",
         named,
-        () if touch.paths else tuple(itertools.islice(_strays(arguments, space), 5)),
+        tuple(itertools.islice(_strays(arguments, tool, space), 5)),
         len(words) > _MOST_WORDS,
     )
 
@@ -119,7 +119,7 @@ def look(arguments: Mapping[str, Any], tool: Tool, space: Workspace | None) -> F
 def _paths(arguments: Mapping[str, Any], tool: Tool) -> tuple[list[str], bool]:
     """The arguments that are paths, and whether each declared one is."""
     texts: list[str] = []
-    bounded = bool(tool.touch.paths)
+    bounded = True
     for name in tool.touch.paths:
         value = arguments.get(name, _default(tool, name))
         for text in cast("list[Any]", value) if isinstance(value, list) else [value]:
@@ -127,7 +127,7 @@ def _paths(arguments: Mapping[str, Any], tool: Tool) -> tuple[list[str], bool]:
                 texts.append(text)
             else:
                 bounded = False
-    return list(dict.fromkeys(texts)), bounded
+    return list(dict.fromkeys(texts)), bounded and bool(texts)
 
 
 def _default(tool: Tool, name: str) -> Any:
@@ -196,14 +196,21 @@ def _may_be_path(word: str) -> bool:
     return len(word) <= _LONGEST_PATH and ("/" in word or "." in word or word[:1] == "~")
 
 
-def _strays(arguments: Mapping[str, Any], space: Workspace | None) -> Iterator[str]:
-    for text in _strings(arguments):
+def _strays(arguments: Mapping[str, Any], tool: Tool, space: Workspace | None) -> Iterator[str]:
+    if own.is_for_files(tool) or own.keeps_notes(tool):
+        return
+    touch = tool.touch
+    declared = {touch.command, touch.code, touch.url, *touch.paths}
+    others = {name: value for name, value in arguments.items() if name not in declared}
+    for text in _strings(others):
         for written in {text.removeprefix("file://"), unquote(text).removeprefix("file://")}:
             try:
                 if written.strip() and (space is None or not space.locate(written).inside):
                     yield text
             except ToolError:
-                yield text
+                # A text too long for a path is one beside the paths of a tool that names them.
+                if not touch.paths:
+                    yield text
 
 
 def _off_limits(words: Iterable[str], space: Workspace) -> Iterator[Place]:

@@ -122,12 +122,12 @@ def _judge_all(facts: Facts, sandbox: Sandbox | None) -> Judgement:
 
 def _unbounded(facts: Facts) -> str:
     """Why nobody can tell which files a call touches, "" where its paths say so."""
-    if facts.bounded or own.keeps_notes(facts.tool):
-        return ""
-    if own.is_said_to_read(facts.tool):
+    if not facts.bounded and not own.keeps_notes(facts.tool) and not own.is_said_to_read(facts.tool):
+        return f"{facts.tool.name} would {verbs(facts.effects)}, and does not say which."
+    if facts.strays:
         shown = ", ".join(visible(text[:80]) for text in facts.strays)
-        return shown and f"{facts.tool.name} might read outside of the workspace: {shown}."
-    return f"{facts.tool.name} would {verbs(facts.effects)}, and does not say which."
+        return f"{facts.tool.name} might {verbs(facts.effects)} outside of the workspace: {shown}."
+    return ""
 
 
 # ---- rules -----------------------------------------------------------------------------------------

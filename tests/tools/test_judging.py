@@ -221,6 +221,10 @@ ASKING: list[tuple[Tool, dict[str, Any]]] = [
     (replace(run_shell, function=lambda command: None), {"command": "ls"}),
     (replace(write_file, does=frozenset(("write", "network"))), {"path": "x", "content": ""}),
     (declared, {"path": "src/a.py", "more": "~/.ssh/id_rsa"}),
+    (declared, {"path": "src/a.py", "more": "/etc/passwd"}),
+    (declared, {"path": "src/a.py", "more": "../outside"}),
+    (declared, {"path": "src/a.py", "more": "link"}),
+    (declared, {"path": "src/a.py", "more": "%2e%2e"}),
 ]
 
 
@@ -243,6 +247,7 @@ def test_what_is_bounded_runs_in_all(space: Workspace) -> None:
         (fetch_page, {"url": "https://example.com"}),
         (notes, {"action": "write", "name": "a", "text": "cat ~/.ssh/id_rsa"}),
         (declared, {"path": "src/a.py"}),
+        (declared, {"path": "src/a.py", "more": "a text to be written\n" * 400}),
         (MCP_READING, {"a": 1, "where": "src/a.py"}),
     ):
         assert ask(made, space, "all", **arguments).verdict == "allow", made.name
@@ -260,6 +265,7 @@ def test_a_path_that_is_no_text_bounds_nothing(space: Workspace) -> None:
     for value in (None, 1, {"path": "src"}, ["src", {"x": 1}]):
         assert ask(odd, space, "read", path=value).verdict == "ask", value
     assert ask(odd, space, "read").verdict == "ask"
+    assert ask(odd, space, "read", path=[]).verdict == "ask"
     assert ask(odd, space, "read", path=["src", "src/a.py"]).verdict == "allow"
 
 
