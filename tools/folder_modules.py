@@ -27,7 +27,7 @@ def take_folder(folder: str, files: Mapping[str, bytes]) -> str:
     _FOLDERS[folder] = files
     if _hook not in sys.path_hooks:
         sys.path_hooks.insert(0, _hook)
-    for place in [place for place in sys.path_importer_cache if _root_of(place) == folder]:
+    for place in [place for place in sys.path_importer_cache if _root_of(place)[0] == folder]:
         del sys.path_importer_cache[place]
     if package not in sys.modules:
         module = ModuleType(package)
@@ -44,17 +44,23 @@ def digest_of(files: Mapping[str, bytes]) -> str:
     return digest.hexdigest()
 
 
-def _root_of(place: str) -> str | None:
-    """The folder that was taken which `place` is or lies in."""
-    real = os.path.realpath(place)
-    return next((root for root in _FOLDERS if real == root or real.startswith(f"{root}{os.sep}")), None)
+def _root_of(place: str) -> tuple[str | None, str]:
+    """The folder that was taken which `place` is or lies in, and `place` as a path of it.
+
+    By its name, too: a link may have been put in place of the folder since.
+    """
+    for path in (os.path.abspath(place), os.path.realpath(place)):
+        for root in _FOLDERS:
+            if path == root or path.startswith(f"{root}{os.sep}"):
+                return root, path
+    return None, place
 
 
 def _hook(place: str) -> _Finder:
-    root = _root_of(place)
+    root, path = _root_of(place)
     if root is None:
         raise ImportError
-    return _Finder(os.path.realpath(place), _FOLDERS[root])
+    return _Finder(path, _FOLDERS[root])
 
 
 class _Finder(PathEntryFinder):

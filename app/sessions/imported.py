@@ -125,7 +125,7 @@ class _Closing:
 
 
 def _attached(item: Item, files: Mapping[str, str]) -> Item:
-    if not isinstance(item, Message):
+    if not isinstance(item, Message) or not any("file_id" in block for block in item.content):
         return item
     blocks = [
         {**block, "file_id": files.get(str(block["file_id"]), "file_gone")} if "file_id" in block else block

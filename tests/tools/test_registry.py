@@ -332,6 +332,25 @@ def test_what_a_projects_tools_import_is_what_was_read(project: Path, tmp_path: 
 
 
 @pytest.mark.usefixtures("clean_path")
+@pytest.mark.parametrize("how", [IMPORTS["a module"], IMPORTS["by its path"], IMPORTS["by dots"]])
+def test_a_folder_put_in_place_of_the_trusted_one_is_not_read(
+    project: Path, tmp_path: Path, how: str
+) -> None:
+    folder = helped(project, how)
+    trust = TrustBook(tmp_path / "trust.json")
+    trust.grant(project, project_tools(project))
+    registry = ToolRegistry(project=project, trust=trust, plugins=False)
+    folder.rename(tmp_path / "gone")
+    (tmp_path / "other" / "inner").mkdir(parents=True)
+    for name in ("helper.py", "mine.py", "inner/deep.py"):
+        (tmp_path / "other" / name).write_text("raise SystemExit('theirs')\n")
+    folder.symlink_to(tmp_path / "other")
+    sys.modules.pop("helper", None)
+    assert registry.get("early")() == "shown"
+    sys.modules.pop("helper", None)
+
+
+@pytest.mark.usefixtures("clean_path")
 @pytest.mark.parametrize("how", [IMPORTS["a module"], IMPORTS["by its path"]])
 def test_a_cached_compilation_of_a_helper_is_never_run(project: Path, tmp_path: Path, how: str) -> None:
     import py_compile

@@ -222,6 +222,14 @@ def test_many_chats_and_many_items_are_refused(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.timeout(60)
+def test_a_million_tiny_items_are_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(json.dumps(HEADER) + "\n" + (json.dumps(item("a")) + "\n") * 1_000_000)
+    with bounded(), pytest.raises(InvalidInputError, match="1,000,001 lines"):
+        read_export(path)
+
+
+@pytest.mark.timeout(60)
 def test_nodes_that_all_claim_each_other_are_read_soon(tmp_path: Path) -> None:
     names = [str(at) for at in range(1_200)]
     nodes = {
@@ -268,6 +276,7 @@ WRONG: dict[str, Json | str] = {
     "a block that is none": item("b", content=[{"type": "input_text"}]),
     "many blocks": item("b", content=[{"type": "input_text", "text": ""}] * 300),
     "no item": {"type": "fireside.item", "item": 3},
+    "an id that is none": item("b", id=3),
     "a type that is none": item("b", type="function_call", name=3, call_id="c"),
     "what is missing": item("b", type="function_call"),
     "no base64": {**file("g"), "data": "%%%"},
