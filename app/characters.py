@@ -7,7 +7,6 @@ together become their character, a lone one becomes U+FFFD, and nothing else cha
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
@@ -32,8 +31,9 @@ def clean(value: T) -> T:
 
 def clean_fields(record: Any, *names: str) -> None:
     """Clean the named fields of a dataclass, or all, in place, frozen or not: from its `__post_init__`."""
-    for name in names or [field.name for field in dataclasses.fields(record)]:
-        value = getattr(record, name)
+    fields = cast("dict[str, Any]", vars(record))
+    for name in names or tuple(fields):
+        value = fields[name]
         cleaned = _clean(value)
         if cleaned is not value:
             object.__setattr__(record, name, cleaned)
