@@ -36,6 +36,7 @@ from app.sessions.rows import (
     update_session,
 )
 from app.sessions.search import match_expression
+from app.sessions.store_file import unusable
 
 Order = Literal["asc", "desc"]
 DELETED_KEPT_S = 30 * 24 * 3600
@@ -70,8 +71,15 @@ class Store:
 
     @classmethod
     def default(cls) -> Store:
-        """The store in the data folder."""
-        return cls(paths.require_own(paths.make_private_dir(paths.data_dir()) / STORE_FILE))
+        """The store in the data folder. ServerError where there can be none, ForeignPathError."""
+        file = paths.data_dir() / STORE_FILE
+        try:
+            paths.make_private_dir(file.parent)
+        except OSError as err:
+            if err.errno is None:  # it is there, and somebody else's
+                raise
+            raise unusable(file, err) from err
+        return cls(paths.require_own(file))
 
     @property
     def private(self) -> bool:

@@ -72,10 +72,11 @@ async def open_manager(
         hold(held[0])
         await held[0].start()
         return held[0]
-    except FiresideError as err:
+    except (FiresideError, OSError) as err:
         if not start.private:
             raise
-        start.notices.append(f"{err.message} No chat of now is kept.")
+        why = err.message if isinstance(err, FiresideError) else str(err)
+        start.notices.append(f"{why} No chat of now is kept.")
     if held:
         await held[0].aclose()
     from app.sessions.store import Store

@@ -85,6 +85,20 @@ def test_without_a_person_it_is_said_and_nothing_is_moved(damaged: Path) -> None
     assert not kept(damaged)
 
 
+def test_a_folder_that_cannot_be_used_stops_no_private_chat(
+    tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRESIDE_MODEL", str(tiny_llama))
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("FIRESIDE_DATA", str(tmp_path / "file" / "data"))
+    with terminal("repl", "--private") as screen:
+        screen.wait_for_text("No chat of now is kept")
+        screen.send("\x04")
+        assert screen.wait() == 0
+    done = fireside("sessions", "list")
+    assert done.returncode == 1 and b"cannot be used" in done.stderr and b"--private" in done.stderr
+
+
 @pytest.mark.parametrize("face", [("tui",), ("repl",)])
 def test_private_chats_begin_without_a_store(damaged: Path, face: tuple[str, ...]) -> None:
     before = damaged.read_bytes()
