@@ -29,7 +29,9 @@ class Reading(Writing):
     # ---- scrolling -------------------------------------------------------------------------
 
     def action_page(self, direction: int) -> None:
-        """A page up or down, wherever keys go."""
+        """A page up or down, wherever keys go; at a card of what it asks about, where that is long."""
+        if self.furnished and self.approval.has_focus and self.approval.turn_page(direction):
+            return
         if direction < 0:
             self.transcript.action_page_up()
             if self.transcript.scroll_offset.y == 0:

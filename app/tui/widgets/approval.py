@@ -261,9 +261,9 @@ class ApprovalCard(QuestionCard):
         question = self.question
         if question is None or self._mode:
             return
-        if event.key in ("up", "down", "pageup", "pagedown"):
+        if event.key in ("up", "down"):
             event.stop()
-            self._scroll_body(event.key)
+            self._scroll_by(1 if event.key == "down" else -1)
         elif not self._armed:
             if event.is_printable or event.key == "enter":
                 event.stop()
@@ -280,10 +280,16 @@ class ApprovalCard(QuestionCard):
         else:
             self._call_key(event, question)
 
-    def _scroll_body(self, key: str) -> None:
+    def turn_page(self, direction: int) -> bool:
+        """A page up or down in what is asked; False where all of it is in sight."""
+        if self.question is None or self._body is None or len(self._body) <= self._room:
+            return False
+        self._scroll_by(direction * self._room)
+        return True
+
+    def _scroll_by(self, step: int) -> None:
         # No row is passed over that was not seen.
         self._look()
-        step = {"up": -1, "down": 1, "pageup": -self._room, "pagedown": self._room}[key]
         self._scroll = max(0, min(self._scroll + step, self._seen))
         self._draw()
 

@@ -259,7 +259,7 @@ class QuestionCard(Vertical, can_focus=True):
 
     def _unread_row(self, verb: str) -> RowSpans:
         return [
-            self._key("pagedown"),
+            self._key(self._label("page_down")),
             (" reads on", self._tone),
             ("   ", ""),
             self._key(self._label("allow_unread")),
