@@ -114,7 +114,7 @@ class QuestionCard(Vertical, can_focus=True):
     def rows(self) -> list[RowSpans]:
         """What the card says, without edge and ground."""
         lower = self._lower_rows()
-        return [*self._upper_rows(len(lower)), *lower]
+        return [*self._upper_rows(self._height_below(lower)), *lower]
 
     @property
     def unread(self) -> int:
@@ -360,7 +360,7 @@ class QuestionCard(Vertical, can_focus=True):
         self._lay_out(self.question)
         facts = len(fact_rows(self.question, grid.measure, self._glyphs))
         lower = self._lower_rows()
-        upper = self._upper_rows(len(lower) + (self._field_height() if self._mode else 0))
+        upper = self._upper_rows(self._height_below(lower))
         prompt_at = -1 if self._mode or not self.has_focus_within else self._prompt_row(lower, facts)
         self._upper.update(self._dressed(upper, -1))
         self._lower.update(self._dressed(lower, prompt_at))
@@ -376,6 +376,16 @@ class QuestionCard(Vertical, can_focus=True):
             lines = [first, *[edges] * (rows - 1)]
             self._side.update(_joined(lines))
             field.styles.padding = (0, max(0, grid.width - grid.right), 0, 0)
+
+    def _height_below(self, lower: Sequence[RowSpans]) -> int:
+        """Rows below the body: as many before it is read as then, so that nothing read moves out of sight."""
+        if self._mode:
+            return len(lower) + self._field_height()
+        waived, self._waived = self._waived, True
+        try:
+            return max(len(lower), len(self._lower_rows()))
+        finally:
+            self._waived = waived
 
     def _field_height(self) -> int:
         rows = max(1, min(FIELD_ROWS, self.field.wrapped_document.height))
