@@ -322,6 +322,7 @@ class ReplChat:
             echoes=self._echoes,
             hints=not self.console.piped,
             aside=self._aside,
+            private=self.is_private,
         )
 
     def _aside(self) -> str:

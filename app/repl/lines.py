@@ -11,7 +11,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import History as PromptHistory
 
-from app.terminal import sanitize
+from app.terminal import one_line, sanitize
 from app.tui.sending import mention
 from app.tui.widgets.fuzzy import ranked
 
@@ -88,4 +88,6 @@ def files_like(typed: str, folder: Path) -> Sequence[str]:
                 waiting.append(path)
             else:
                 found.append(str(path.relative_to(folder)))
+    # A name that a terminal would obey, or that breaks a line, is no word of a message.
+    found = [path for path in found if path == one_line(path)]
     return [path for path, _ in ranked(typed, found, str)][:MOST_SHOWN]

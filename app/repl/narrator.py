@@ -72,6 +72,7 @@ class Narrator:
     changed: Callable[[], None] = lambda: None
     echoes: bool = True
     hints: bool = True
+    private: bool = False
     aside: Callable[[], str] = lambda: ""
     """A word below a question about how to come to it."""
     settled: bool = True
@@ -366,7 +367,9 @@ class Narrator:
 
     def reopen(self, event: Mapping[str, Any]) -> None:
         """Show an open question, in its wire form."""
-        self.questions.append(Question.of(self.session_id, event))
+        question = Question.of(self.session_id, event)
+        # Of a private chat nothing is kept for good.
+        self.questions.append(question.without("always") if self.private else question)
         self._show_question()
         self.changed()
 

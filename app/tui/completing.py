@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from textual import work
 from textual.widget import Widget
 
+from app.terminal import one_line
 from app.tui.grid import Grid
 from app.tui.program import Program
 from app.tui.sending import mention
@@ -108,7 +109,9 @@ class Completing(Program):
         from app.tui.widgets.fuzzy import ranked
 
         if self._files is None or not typed:
-            self._files = await in_thread(project_files, self.folder)
+            found = await in_thread(project_files, self.folder)
+            # A name that a terminal would obey, or that breaks a line, is no word of a message.
+            self._files = [path for path in found if path == one_line(path)]
         files = self._files or []
         offers = [Offer(mention(path) + " ", path) for path, _ in ranked(typed, files, str)[:MOST_OFFERS]]
         self._place_completion()

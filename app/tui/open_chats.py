@@ -281,6 +281,8 @@ class OpenChats(Stage):
         facts = self._chat.facts
         self.waiting.show(facts.waiting)
         question = facts.questions[0] if facts.questions else None
+        if question is not None and self._chat.private:
+            question = question.without("always")  # nothing of it is kept
         self.approval.ask(question, 1, len(facts.questions), drafting=bool(self.draft.text))
         self.refresh_facts()
 

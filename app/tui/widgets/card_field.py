@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from textual import events
 from textual.message import Message
+from textual.timer import Timer
 from textual.widgets import TextArea
 
 from app.terminal import sanitize
 from app.tui.widgets.key_order import KeysInOrder
 from app.tui.widgets.paste import normalized
+
+SETTLE_S = 0.04
+"""How long an enter waits for what comes together with it, in seconds."""
+PASTE_S = 0.5
+"""A line end so soon after lines that came together is the rest of their paste."""
 
 
 class CardField(KeysInOrder, TextArea):
@@ -27,13 +34,35 @@ class CardField(KeysInOrder, TextArea):
     def __init__(self) -> None:
         super().__init__(soft_wrap=True, tab_behavior="focus", compact=True, highlight_cursor_line=False)
         self.cursor_blink = False
+        self._ending: Timer | None = None
+        """Enter, which waits a moment: with more behind it, it is the line end of a paste."""
+        self._pasted_at = float("-inf")
+
+    def load_text(self, text: str) -> None:
+        """Show another text, without what a terminal must not be sent."""
+        super().load_text(sanitize(normalized(text)))
+
+    def _enter(self) -> None:
+        self._ending = None
+        if time.monotonic() - self._pasted_at < PASTE_S:
+            self._replace_via_keyboard("\n", *self.selection)
+        else:
+            self.post_message(self.Done(self.text))
+
+    def _is_pasted(self) -> None:
+        """More came right behind an enter."""
+        if self._ending is not None:
+            self._ending.stop()
+            self._ending, self._pasted_at = None, time.monotonic()
+            self._replace_via_keyboard("\n", *self.selection)
 
     async def _on_key(self, event: events.Key) -> None:
+        self._is_pasted()
         match event.key:
             case "enter":
                 event.prevent_default()
                 event.stop()
-                self.post_message(self.Done(self.text))
+                self._ending = self.set_timer(SETTLE_S, self._enter)
             case "escape":
                 event.prevent_default()
                 event.stop()

@@ -126,6 +126,7 @@ class Draft(KeysInOrder, TextArea):
     def put(self, text: str, caret: int | None = None) -> None:
         """Show another draft, the caret at its end or at `caret`."""
         self._pasted_at = float("-inf")
+        text = sanitize(text)
         self.load_text(text)
         self.move_cursor(self.location_of(len(text) if caret is None else caret))
 
