@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 HEAD = "head"
-_MARKS = ("HEAD", "objects", "refs")
 _NAMES = frozenset(("hooks", "config", "config.worktree", "commondir", "attributes", "git-rebase-todo"))
 UNWALKED = frozenset(("objects", "refs", "logs", "lfs"))
 """Folders of a repository that hold content and names only."""
@@ -45,7 +44,7 @@ _RUNS = re.compile(r"(?m)^\s*(?:exec|x)\b")
 
 def is_git_folder(names: Collection[str]) -> bool:
     """Whether a folder with these entries is one that git takes for a repository's own."""
-    return all(mark in names for mark in _MARKS)
+    return "HEAD" in names and ("commondir" in names or ("objects" in names and "refs" in names))
 
 
 def is_git_code(parts: tuple[str, ...]) -> bool:

@@ -48,13 +48,13 @@ _ENDINGS = (".kdbx", ".kdb", ".ppk", ".keychain", ".keychain-db", ".ovpn", ".age
 _ENV = re.compile(r"\.env\.(?!example|sample|template|dist|defaults?|schema|tmpl|tpl|test\b)[^/]+\Z")
 
 _ASKED = frozenset(
-    ".npmrc .yarnrc .yarnrc.yml pip.conf .wgetrc .curlrc gradle.properties settings.xml auth.json "
+    ".envrc .npmrc .yarnrc .yarnrc.yml pip.conf .wgetrc .curlrc gradle.properties settings.xml auth.json "
     "bunfig.toml nuget.config .condarc credentials.json token.json tokens.json client_secret.json "
     "client_secrets.json service-account.json service_account.json secrets.json secrets.yaml secrets.yml "
     "secrets.toml secrets.env credentials.yaml credentials.yml credentials.toml credentials.ini".split()
 )
 """Files that hold a token only sometimes: what they say decides."""
-_TOKEN = re.compile(rb"(?i)auth|token|passw|secret|://[^/\s:@]*:[^/\s@]+@")
+_TOKEN = re.compile(rb"(?i)auth|token|passw|secret|api_?key|://[^/\s:@]*:[^/\s@]+@")
 _COPY = re.compile(r"(?:\.(?:bak|backup|old|orig|save|copy|tmp|sw[nop]|\d)|~)+\Z")
 """What editors and people hang on the name of a file that they keep a copy of."""
 _KEYS = (".pem", ".key", ".p8", ".asc")

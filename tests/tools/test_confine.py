@@ -76,6 +76,7 @@ MADE = [
     ("mkdir -p tree; echo 'gitdir: ../evil' > tree/.git", "tree/.git"),
     ("mkdir -p b/objects b/refs; echo x > b/HEAD; printf '[core]\\n fsmonitor = x\\n' > b/config", "b/HEAD"),
     ("mkdir -p tests; echo x > tests/conftest.py", "tests/conftest.py"),
+    ("mkdir b e; echo x > b/HEAD; echo ../e > b/commondir; echo x > e/config", "b/HEAD"),
     ("ln -s src .idea", ".idea"),
     ("ln -s /etc/passwd .envrc", ".envrc"),
     ("echo x > plain; ln plain .envrc", ".envrc"),
