@@ -10,7 +10,7 @@ import itertools
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -163,13 +163,19 @@ def read_tools(project: Path) -> ToolFolder:
     for place in folders:
         for name in _listed(root / place, found):
             _take(root, place / name, found, folders)
-        if len(found.files) > _MOST_TOOL_FILES or len(folders) > _MOST_FOLDERS:
-            found.fault = f"it has more than {_MOST_TOOL_FILES} files or {_MOST_FOLDERS} folders"
-            break
-        if sum(map(len, found.files.values())) > _MOST_TOOL_BYTES:
-            found.fault = f"it has more than {_MOST_TOOL_BYTES >> 20} MB"
-            break
+            if excess := _excess(found, folders):
+                found.fault = excess
+                return found
     return found
+
+
+def _excess(found: ToolFolder, folders: Sequence[Path]) -> str:
+    """Why a folder of tools is more than anybody reads through; empty where it is not."""
+    if len(found.files) > _MOST_TOOL_FILES or len(folders) > _MOST_FOLDERS:
+        return f"it has more than {_MOST_TOOL_FILES} files or {_MOST_FOLDERS} folders"
+    if sum(map(len, found.files.values())) > _MOST_TOOL_BYTES:
+        return f"it has more than {_MOST_TOOL_BYTES >> 20} MB"
+    return ""
 
 
 def _listed(folder: Path, found: ToolFolder) -> list[str]:

@@ -112,15 +112,25 @@ def test_a_link_among_the_tools_is_a_fault(project: Path, tmp_path: Path, name: 
     assert name in found.fault
 
 
-def test_a_folder_too_large_to_be_shown_is_a_fault(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_too_large_to_be_shown_is_a_fault(project: Path) -> None:
     (project / ".fireside/tools/large.bin").write_bytes(b"x" * (1 << 20) + b"x")
     assert "large.bin" in read_tools(project).fault
     (project / ".fireside/tools/large.bin").unlink()
     assert read_tools(project).fault == ""
     for index in range(300):
         (project / f".fireside/tools/{index}.txt").touch()
-    assert "more than" in read_tools(project).fault
-    assert len(project_tools(project)) <= 300
+    assert "more than 200 files" in read_tools(project).fault
+    for index in range(300):
+        (project / f".fireside/tools/{index}.txt").unlink()
+    for index in range(6):
+        (project / f".fireside/tools/{index}.bin").write_bytes(bytes(1 << 20))
+    assert "more than 4 MB" in read_tools(project).fault
+    assert len(project_tools(project)) <= 6
+    for index in range(6):
+        (project / f".fireside/tools/{index}.bin").unlink()
+    for index in range(120):
+        (project / f".fireside/tools/{index}").mkdir()
+    assert "100 folders" in read_tools(project).fault
 
 
 def test_trust_is_per_real_path(project: Path, book: TrustBook, tmp_path: Path) -> None:
