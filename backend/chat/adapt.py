@@ -66,7 +66,11 @@ def envelopes(tools: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]
         if not isinstance(function.get("name"), str) or not function["name"]:
             raise ValueError(f"A tool needs a name, and this one has none: {_short(tool)}")
         function.setdefault("description", "")
-        function["parameters"] = function.get("parameters") or {"type": "object", "properties": {}}
+        if not isinstance(function["description"], str):
+            function["description"] = "" if function["description"] is None else str(function["description"])
+        parameters = mapping(_well_formed(function.get("parameters"))) or {"type": "object"}
+        parameters.setdefault("properties", {})
+        function["parameters"] = parameters
         wrapped.append({"type": "function", "function": function})
     return wrapped
 
@@ -83,6 +87,58 @@ def _copied(value: object, depth: int = 0) -> object:
             return []
         return [_copied(item, depth + 1) for item in cast("Sequence[object]", value)]
     return value
+
+
+_SCHEMAS_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_SCHEMA_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
+_ONE_SCHEMA = ("items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else")
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("required", "enum", "examples"), (list,)),
+    **dict.fromkeys(("description", "title", "format", "pattern"), (str,)),
+    "type": (str, list),
+}
+
+
+def _well_formed(schema: object) -> Any:
+    """A schema whose keywords are of the kind that templates take for granted; its meaning stays.
+
+    What a keyword cannot be says nothing: `properties: null` are none, a property that is `true` is `{}`.
+    """
+    if isinstance(schema, bool) or not isinstance(schema, dict):
+        return schema is not False and {}
+    known = cast("dict[str, Any]", schema)
+    formed: dict[str, Any] = {}
+    for key, value in known.items():
+        if key in _SCHEMAS_BY_NAME:
+            formed[key] = {name: _well_formed(part) for name, part in mapping(value).items()}
+        elif key in _SCHEMA_LISTS or (key == "items" and isinstance(value, list)):
+            if isinstance(value, list):
+                formed[key] = [_well_formed(part) for part in cast("list[object]", value)]
+        elif key in _ONE_SCHEMA:
+            if isinstance(value, dict) or (key == "items" and value is True):
+                formed[key] = _well_formed(cast("object", value))
+            elif isinstance(value, bool):
+                formed[key] = value
+        elif key == "description" and value is not None:
+            formed[key] = str(value)
+        elif isinstance(value, _KINDS.get(key, object)):
+            formed[key] = value
+    return formed
+
+
+def possible(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Copies of enveloped tools without the properties that no value may have, which no template knows."""
+    copies = copy.deepcopy([dict(tool) for tool in tools])
+    for tool in copies:
+        todo: list[object] = [tool["function"]["parameters"]]
+        while todo:
+            schema = mapping(todo.pop())
+            properties = mapping(schema.get("properties"))
+            for name in [name for name, part in properties.items() if part is False]:
+                del properties[name]
+            todo += [part for part in (*properties.values(), schema.get("items")) if part]
+    return copies
 
 
 def mapping(value: object) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from backend.chat.adapt import MEDIA_MARKER, MessageRules, envelopes
+from backend.chat.adapt import MEDIA_MARKER, MessageRules, envelopes, possible
 from backend.chat.format import ChatFormat
 from backend.chat.harmony import HarmonyParser
 from backend.chat.learn import learn
@@ -225,7 +225,7 @@ class ChatTemplate:
         """
         request = PromptRequest(
             messages=messages,
-            tools=envelopes(tools),
+            tools=possible(envelopes(tools)),
             opened=add_generation_prompt,
             continued=continue_final_message,
             variables={**self.switches.variables(enable_thinking, reasoning_effort), **variables},

@@ -56,6 +56,55 @@ def test_every_published_template_renders_a_greeting_and_a_conversation_with_cal
     assert template.render(turns, tools=[TOOL]) == template.render(turns, tools=tools)
 
 
+ODD_SCHEMAS: dict[str, Any] = {
+    "nothing said": {},
+    "no properties": {"type": "object"},
+    "null properties": {"type": "object", "properties": None},
+    "a list of properties": {"type": "object", "properties": []},
+    "a true property": {"type": "object", "properties": {"a": True}},
+    "a false property": {"type": "object", "properties": {"a": False, "b": {"type": "string"}}},
+    "a word for a property": {"type": "object", "properties": {"a": "string"}},
+    "null required": {"type": "object", "properties": {"a": {}}, "required": None},
+    "null types": {"type": None, "properties": {"a": {"type": None}}},
+    "true items": {"type": "object", "properties": {"a": {"type": "array", "items": True}}},
+    "null items": {"type": "object", "properties": {"a": {"type": "array", "items": None}}},
+    "null words": {"type": "object", "properties": {"a": {"enum": None, "description": None}}},
+    "a number for a description": {
+        "type": "object",
+        "properties": {"a": {"type": "string", "description": 5}},
+    },
+    "null forms": {"type": "object", "properties": {"a": {"oneOf": None, "anyOf": [True, {"type": "null"}]}}},
+    "null inside": {"type": "object", "properties": {"a": {"type": "object", "properties": None}}},
+    "true inside": {"type": "object", "properties": {"a": {"type": "object", "properties": {"b": True}}}},
+}
+
+
+@pytest.mark.parametrize("name", published.names())
+def test_every_published_template_renders_tools_of_odd_schemas(name: str) -> None:
+    template = published.template(name)
+    for schema in ODD_SCHEMAS.values():
+        made = {"type": "function", "function": {"name": "weather", "parameters": schema}}
+        before = copy.deepcopy(made)
+        assert "hi there" in template.render([{"role": "user", "content": "hi there"}], tools=[made])
+        assert made == before
+
+
+def test_a_tool_without_parameters_is_the_same_however_it_is_told() -> None:
+    source = CHATML + "{{ tools|tojson }}"
+    told = {
+        ChatTemplate(source).render([{"role": "user", "content": "x"}], tools=[{"name": "now", **parameters}])
+        for parameters in (
+            {},
+            {"parameters": None},
+            {"parameters": {}},
+            {"parameters": {"type": "object"}},
+            {"parameters": {"type": "object", "properties": None}},
+            {"parameters": {"type": "object", "properties": {}}},
+        )
+    }
+    assert len(told) == 1
+
+
 def test_a_refused_system_turn_opens_the_first_user_turn_once() -> None:
     turns = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}]
     assert ChatTemplate(STRICT).render(turns) == "[user]Be brief.\n\nhi[assistant]"
