@@ -23,7 +23,7 @@ from app.sessions.records import now
 from app.sessions.rows import Change
 from app.sessions.store import DELETED_KEPT_S, Store
 from backend.scripted import CARD, Pause, ScriptedEngine
-from backend.types import ReasoningPiece, TextPiece, TokenLogprob
+from backend.types import ReasoningPiece, TextPiece, TokenLogprob, usual_reserve
 from tests.app.sessions.conftest import EchoTool, MakeRoom, Room, call, listening
 
 
@@ -381,7 +381,7 @@ async def test_effort_leaves_a_model_without_thoughts_alone(room: MakeRoom) -> N
     chat = await room(["a"], engine=ScriptedEngine(card=card))
     await chat.manager.set_reasoning_effort(chat.session_id, "high")
     await chat.say()
-    assert chat.engine.requests[0].config.as_dict() == {}
+    assert chat.engine.requests[0].config.as_dict() == {"reply_reserve": usual_reserve(card.max_seq)}
 
 
 async def test_a_model_override_is_loaded_for_the_next_turn(room: MakeRoom) -> None:
