@@ -75,6 +75,7 @@ def test_flags_reach_the_load_and_the_generation(double: Double) -> None:
         "enable_thinking": False,
         "max_new_tokens": 5,
         "min_p": 0.2,
+        "reply_reserve": 64,  # an eighth of the context
     }
 
 
