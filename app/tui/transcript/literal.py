@@ -13,6 +13,9 @@ from app.tui.transcript.rows import COLOUR, CodeBlock, Mode, Row, Run
 from app.tui.transcript.wrap import breaks, run_starts, slice_runs
 
 TAB = "    "
+_FREE = 1_000
+"""Characters up to which a line is laid out again with each piece; a longer one, when it grew by a share."""
+_SHARE = 8
 _PIECES = re.compile(r"\t|[^\t]+")
 
 
@@ -42,6 +45,8 @@ class LiteralText(GrowingText):
         self._pending.append(text)
 
     def layout(self, width: int, mode: Mode = COLOUR) -> int:
+        if self._laid == (width, mode) and self._can_wait():
+            return len(self._rows)
         self._read()
         if self._laid != (width, mode):
             self._laid = (width, mode)
@@ -62,6 +67,18 @@ class LiteralText(GrowingText):
             new[first] = row
             first += 1
         return first
+
+    def _can_wait(self) -> bool:
+        """Whether what came is too little for laying out all of a long last line once more."""
+        line = len(self._lines[-1][0])
+        if (
+            self._finished
+            or not self._pending
+            or line <= _FREE
+            or any("\n" in text for text in self._pending)
+        ):
+            return False
+        return sum(map(len, self._pending)) * _SHARE < line
 
     def release(self) -> None:
         self._rows.clear()
