@@ -76,3 +76,31 @@ async def test_keys_that_come_one_after_the_other_keep_their_order(ups: int) -> 
                 await asyncio.sleep(0)
         await run.until(lambda: run.texts("answer") == ["one", "two"])
         assert run.texts("user")[-1] == "hello"
+
+
+@pytest.mark.parametrize("line", ["x" * 20_000, "word " * 4_000, ("x" * 60 + "\r") * 300 + "end"])
+async def test_a_long_paste_without_brackets_costs_few_edits(
+    line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running([["one"]]) as run:
+        draft = run.app.draft
+        edits: list[object] = []
+        edit = draft.edit
+        monkeypatch.setattr(draft, "edit", lambda *given: (edits.append(given), edit(*given))[1])
+        burst(run, line)
+        wanted = line.replace("\r", "\n")
+        await run.until(lambda: draft.whole == wanted)
+        assert len(edits) < len(line) // 4
+        assert "[pasted " in draft.text
+        draft.insert_text("!")
+        assert draft.whole == wanted + "!"
+
+
+async def test_a_key_behind_a_long_burst_acts_on_all_of_it() -> None:
+    async with running([["one"]]) as run:
+        draft = run.app.draft
+        burst(run, "a" * 300)
+        run.app.post_message(Key("backspace", None))
+        await run.until(lambda: draft.whole == "a" * 299)
+        burst(run, "b" * 300 + "\r")
+        await run.until(lambda: run.texts("user") == ["a" * 299 + "b" * 300])

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from app.tui.vi.hand import ViHand
 
 PLACEHOLDER = "message   / command   @ file   ! shell"
+GATHER_KEYS = 200
+"""Keys of one burst that are put in one by one; it is a paste by then."""
+GATHER_S = 0.1
 # Without brackets around it a paste is nothing but keys that come in one read.
 BURST_S = 0.01
 SETTLE_S = 0.04
@@ -106,6 +109,9 @@ class Draft(KeysInOrder, TextArea):
         self._last_key = 0.0
         self._pasted_at = float("-inf")
         self._settling: Timer | None = None
+        self._burst_keys = 0
+        self._gathered: list[str] = []
+        """The rest of a long burst of keys, put in at its end: each edit costs what the whole line does."""
         self._enter_waits = False
 
     # ---- what is in it ---------------------------------------------------------------------
@@ -176,6 +182,11 @@ class Draft(KeysInOrder, TextArea):
             event.stop()
             self.post_message(self.Picking(event.key))
             return
+        if self._gathers(event):
+            event.prevent_default()
+            event.stop()
+            return
+        self._put_gathered()
         if self._enter_waits:
             # More came with it: it was a line end of a paste.
             self._enter_waits = False
@@ -196,8 +207,38 @@ class Draft(KeysInOrder, TextArea):
         if event.is_printable:
             if event.time - self._last_key > BURST_S or self._burst_from is None:
                 self._burst_from = self.caret
+                self._burst_keys = 0
+            self._burst_keys += 1
             self._last_key = event.time
             self._settle_later()
+
+    def _gathers(self, event: events.Key) -> bool:
+        """Keep a key of a long burst for the end of the burst; False where it is none."""
+        if self._burst_from is None or self._burst_keys < GATHER_KEYS:
+            return False
+        if self.vi is not None and self.vi.keys.mode != "insert":
+            return False
+        if event.key in self.send_keys:
+            if self._enter_waits:
+                self._gathered.append("\n")
+            self._enter_waits = True
+        elif event.key in self.newline_keys:
+            self._gathered += ["\n", "\n"] if self._enter_waits else ["\n"]
+            self._enter_waits = False
+        elif event.is_printable and event.time - self._last_key <= GATHER_S:
+            self._gathered += ["\n", event.character or ""] if self._enter_waits else [event.character or ""]
+            self._enter_waits = False
+            self._last_key = event.time
+        else:
+            return False
+        self._settle_later()
+        return True
+
+    def _put_gathered(self) -> None:
+        if self._gathered:
+            text = "".join(self._gathered)
+            self._gathered.clear()
+            self.insert_text(text)
 
     def _settle_later(self) -> None:
         if self._settling is not None:
@@ -207,6 +248,7 @@ class Draft(KeysInOrder, TextArea):
     def _settle(self) -> None:
         """The keys that came together have ended: fold what was pasted, send what was sent."""
         self._settling = None
+        self._put_gathered()
         start, self._burst_from = self._burst_from, None
         waits, self._enter_waits = self._enter_waits, False
         if start is not None and self._is_paste(self.text[start : self.caret]):
