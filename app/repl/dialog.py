@@ -6,8 +6,8 @@ Only an exact answer allows anything; whatever else is said refuses.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from app.commands.face import Choice
@@ -30,10 +30,6 @@ class Editor(Protocol):
     async def __call__(self, text: str, suffix: str = ".md") -> str | None: ...
 
 
-async def _unchanged(question: Question) -> Question:
-    return question
-
-
 @dataclass(frozen=True)
 class Dialog:
     """Asks on `console` about what stands on `page`."""
@@ -42,8 +38,6 @@ class Dialog:
     page: Page
     glyphs: Glyphs
     edit: Editor
-    consider: Callable[[Question], Awaitable[Question]] = field(default=_unchanged)
-    """Finds out what other arguments of a call would do."""
 
     async def answer(self, question: Question) -> Mapping[str, Any]:
         """What the person says to a question, as `resolve_elicitation` takes it."""
@@ -156,7 +150,7 @@ class Dialog:
                 text = changed
                 continue
             if isinstance(held, dict):
-                found = await self.consider(question.with_arguments(cast("dict[str, Any]", held)))
+                found = question.with_arguments(cast("dict[str, Any]", held))
                 self.page.card(found, "with your arguments")
                 return found
             self.page.news("The arguments are a JSON object.", error=True)

@@ -47,12 +47,6 @@ class ApprovalCard(QuestionCard):
 
         text: str
 
-    @dataclass
-    class Edited(Message):
-        """A person wrote other arguments; what they would do is not known yet."""
-
-        question: Question
-
     def __init__(self, glyphs: Glyphs, keymap: Mapping[str, str]) -> None:
         super().__init__(glyphs, keymap)
         self._names = keys_at("card", keymap)
@@ -87,12 +81,10 @@ class ApprovalCard(QuestionCard):
             self.display = True
         self._draw()
 
-    def ask_again(self, question: Question, complaint: str = "") -> None:
-        """Show the open question with other arguments: it is read anew."""
-        if self.question is not None and self.question.id == question.id:
-            self._begin(question)
-            self._complaint = complaint
-            self._draw()
+    def _ask_again(self, question: Question) -> None:
+        """Show the question with other arguments: it is read anew."""
+        self._begin(question)
+        self._draw()
 
     def _begin(self, question: Question) -> None:
         self.question, self._cursor, self._scroll, self._wider = question, -1, 0, 0
@@ -443,9 +435,7 @@ class ApprovalCard(QuestionCard):
         self._complaint = ""
         self._close_field()
         self.focus()
-        wanted = self.question.with_arguments(cast("dict[str, Any]", value))
-        self.ask_again(wanted)
-        self.post_message(self.Edited(wanted))
+        self._ask_again(self.question.with_arguments(cast("dict[str, Any]", value)))
 
     def _take_field(self, name: str, text: str) -> None:
         assert self.question is not None

@@ -36,6 +36,9 @@ _UNSEEN = re.compile(
 )
 """What a text field would not show as something."""
 _BLANK: list[RowSpans] = [[]]
+_OWN = (
+    "These are your own arguments. What they touch is looked at as they run, once, and may be refused then."
+)
 _TARGETS = ("path", "file", "command", "url", "pattern", "query", "code", "name")
 _CONTEXT_CHOICES = {
     "compact": ("summarise older turns", "the model keeps the gist of them"),
@@ -124,7 +127,7 @@ class Question:
 
     def with_arguments(self, arguments: Json) -> Question:
         """The question about a person's own arguments, of which nothing is known but themselves."""
-        return replace(self, arguments=arguments, details={}, offers=(), edited=True)
+        return replace(self, message=_OWN, arguments=arguments, details={}, offers=(), edited=True)
 
     @property
     def target(self) -> str:
