@@ -107,10 +107,15 @@ class FormatBinding:
         """Texts that end a turn where the vocabulary marks no token for it."""
         if self._template is None:
             return _ROLE_STOPS
+        from backend.chat.format import is_tag, visible
+
         stops: list[str] = []
         for text in map(str.strip, self._template.stop_texts):
             first = (self._tokenizer.encode(text, special=True) or [-1])[0]
-            if first >= 0 and self._model.is_control(first) and not self._model.is_eog(first):
+            if first < 0 or self._model.is_eog(first):
+                continue
+            # Some vocabularies hold the marker as a token of a person's own, or as an ordinary one.
+            if self._model.is_control(first) or is_tag(visible(text)[0]):
                 stops.append(text)
         return tuple(stops)
 

@@ -117,7 +117,10 @@ class GGUFInfo:
         config = GenerationConfig()
         for stored, name in _SAMPLING_FIELDS.items():
             try:
-                config = GenerationConfig.of({name: self.sampling.get(stored)}).over(config)
+                value = self.sampling.get(stored)
+                if name == "top_k" and isinstance(value, int) and value < 0:
+                    value = 0  # Below one, llama.cpp takes every token.
+                config = GenerationConfig.of({name: value}).over(config)
             except (TypeError, ValueError, OverflowError):
                 continue
         return config
@@ -151,9 +154,25 @@ def require_model(info: GGUFInfo) -> GGUFInfo:
             problem = "is an importance matrix, a helper for making quantized files"
             remedy = "Choose the model file beside it."
         case "vocabulary":
-            problem = "holds a vocabulary only, without any weights"
+            problem = _weightless(info)
             remedy = "Get the whole model."
     fail(info.path, problem, "not_a_chat_model", remedy)
+
+
+def _weightless(info: GGUFInfo) -> str:
+    """What a file without any weights is."""
+    if _embeds(info.architecture, info.metadata):
+        return "holds only the metadata of an embedding model, without any weights"
+    what = "a vocabulary" if info.n_vocab or "tokenizer.ggml.model" in info.metadata else "metadata"
+    return f"holds {what} only, without any weights"
+
+
+def _embeds(architecture: str, metadata: Mapping[str, Value]) -> bool:
+    """Whether a model of these metadata turns texts into numbers and writes none."""
+    pools = number(metadata, f"{architecture}.pooling_type") > 0
+    # A model that looks ahead embeds; the few that write text that way are told by name.
+    looks_ahead = metadata.get(f"{architecture}.attention.causal") is False
+    return (architecture in ENCODERS or pools or looks_ahead) and architecture not in DIFFUSION
 
 
 # ---- split models --------------------------------------------------------------------------
@@ -271,11 +290,7 @@ class _Interpreter:
             self._bad("does not name the architecture of its model")
         if not self._tensors:
             return "vocabulary"
-        pools = number(self._metadata, f"{self._architecture}.pooling_type") > 0
-        # A model that looks ahead embeds; the few that write text that way are told by name.
-        looks_ahead = self._metadata.get(f"{self._architecture}.attention.causal") is False
-        embeds = self._architecture in ENCODERS or pools or looks_ahead
-        return "embedding" if embeds and self._architecture not in DIFFUSION else "model"
+        return "embedding" if _embeds(self._architecture, self._metadata) else "model"
 
     def _quantization(self) -> str:
         stored = self._metadata.get("general.file_type")

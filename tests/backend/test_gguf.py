@@ -14,7 +14,7 @@ from backend.gguf import GGUFInfo, first_part, part_number, read_gguf, require_m
 from backend.gguf_checks import check_model
 from backend.gguf_file import shown
 from backend.gguf_oddities import oddities
-from backend.types import ModelLoadError
+from backend.types import LIBRARY_DEFAULTS, ModelLoadError
 from tests import tiny_gguf
 
 pytestmark = pytest.mark.timeout(60)  # Hostile files: bounded work, but no small one.
@@ -413,6 +413,12 @@ def test_companions_are_no_models(
 def test_a_vocabulary_and_an_imatrix_are_no_models(tmp_path: Path) -> None:
     vocabulary = tiny_gguf.write(tmp_path / "vocab.gguf", "llama", {"tokenizer.ggml.model": "gpt2"}, {})
     assert "vocabulary only" in str(refused(vocabulary))
+    encoder = tiny_gguf.write(tmp_path / "bert.gguf", "bert", {"tokenizer.ggml.model": "bert"}, {})
+    assert "only the metadata of an embedding model" in str(refused(encoder))
+    pooled = tiny_gguf.write(tmp_path / "pooled.gguf", "llama", {"llama.pooling_type": 1}, {})
+    assert "only the metadata of an embedding model" in str(refused(pooled))
+    bare = tiny_gguf.write(tmp_path / "bare.gguf", "llama", {"general.name": "bare"}, {})
+    assert "holds metadata only" in str(refused(bare))
     imatrix = tiny_gguf.write(tmp_path / "im.gguf", "llama", {"imatrix.chunk_count": 3}, {})
     assert "importance matrix" in str(refused(imatrix))
 
@@ -474,6 +480,13 @@ def test_sampling_defaults_come_from_the_file_and_bad_ones_are_dropped(tmp_path:
     info = read_gguf(path)
     assert info.defaults.as_dict() == {"temperature": 0.5, "top_k": 17}
     assert info.sampling["top_p"] == 7.5
+
+
+@pytest.mark.parametrize("stored", [0, -1, -40])
+def test_a_top_k_below_one_is_off(tmp_path: Path, stored: int) -> None:
+    info = read_gguf(changed(tmp_path, general__sampling__top_k=stored))
+    assert info.defaults.as_dict() == {"top_k": 0}
+    assert info.defaults.over(LIBRARY_DEFAULTS).top_k == 0
 
 
 # ---- split models --------------------------------------------------------------------------

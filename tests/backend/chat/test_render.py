@@ -92,7 +92,9 @@ def test_every_published_template_renders_tools_of_odd_schemas(name: str) -> Non
 def test_a_tool_without_parameters_is_the_same_however_it_is_told() -> None:
     source = CHATML + "{{ tools|tojson }}"
     told = {
-        ChatTemplate(source).render([{"role": "user", "content": "x"}], tools=[{"name": "now", **parameters}])
+        ChatTemplate(source).render(
+            [{"role": "user", "content": "x"}], tools=[{"name": "now", "description": "d", **parameters}]
+        )
         for parameters in (
             {},
             {"parameters": None},

@@ -343,6 +343,17 @@ def test_an_answer_that_was_cut_is_held_to_nothing(model: GenerativeModel) -> No
     assert (model.report.finish, model.report.schema_errors) == ("length", ())
 
 
+def test_a_marker_that_is_no_control_token_ends_the_turn_too(tiny_llama: Path) -> None:
+    source = (
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|done|>{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    )
+    with load_with(tiny_llama, source) as loaded:
+        pieces = forced(loaded, "hello<|done|><|user|>and more", max_new_tokens=60)
+    outcome = pieces[-1]
+    assert (outcome.text, outcome.finish) == ("hello", "stop")
+
+
 def test_a_grammar_that_does_not_compile_fails_its_request(model: GenerativeModel) -> None:
     with pytest.raises(ValueError, match="does not compile"):
         model.chat(HI, grammar="root ::= nothing")
