@@ -53,8 +53,14 @@ class TextLayout(Layout):
 def lay_text(leaf: Leaf, page: Page) -> int:
     """Bring the rows of a paragraph, heading, rule or HTML up to date; the first changed row."""
     key = (leaf.kind, leaf.first, leaf.cont, leaf.level, leaf.task)
-    before = leaf.laid if isinstance(leaf.laid, TextLayout) and leaf.laid.fits(page, key) else None
-    if before is not None and leaf.origin[: len(before.origin)] != before.origin:
+    before = leaf.laid if isinstance(leaf.laid, TextLayout) else None
+    if before is not None and (
+        (before.mode, before.key) != (page.mode, key) or leaf.origin[: len(before.origin)] != before.origin
+    ):
+        before = None
+    # What a text says is the same at every width.
+    read = before.inline if before is not None else None
+    if before is not None and before.width != page.width:
         before = None
     if before is not None and before.inline is not None and before.inline.text == leaf.text:
         return len(before.rows)
@@ -63,12 +69,14 @@ def lay_text(leaf: Leaf, page: Page) -> int:
     if leaf.kind == "rule":
         _lay_rule(leaf, page, layout)
         return 0
-    if leaf.kind == "html":
+    if read is not None and before is None and read.text == leaf.text:
+        layout.inline = read
+    elif leaf.kind == "html":
         layout.inline = _read_literally(leaf, page, before)
     else:
         style = "text:b" if leaf.kind == "heading" else "text"
         text = Text(leaf.text, leaf.origin, page.cleaner, page.references, page.mode, style, page.meter)
-        layout.inline = read_inline(text, before.inline if before is not None else None)
+        layout.inline = read_inline(text, read)
     kept, start = _keep_rows(before, layout)
     _add_rows(leaf, page, layout, start)
     if before is None:
