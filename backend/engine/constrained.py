@@ -4,6 +4,7 @@ filtered only when the grammar rejects it."""
 from __future__ import annotations
 
 import copy
+import time
 
 from backend.engine.forced import ForcedText
 from backend.engine.request import EngineRequest
@@ -19,6 +20,10 @@ MOST_REFUSED = 64
 """Tokens refused in one draw while a grammar sleeps, before it is called impossible."""
 MOST_OPEN = 8
 """Tokens at the end of a forced text that what follows could still join to others."""
+MOST_ACCEPT_S = 0.2
+"""Processor time a grammar may take to move on by one token, usually a millionth of it: where its ways
+double with each token, each takes many times longer than the one before."""
+_MANY_WAYS = "Let its alternatives begin differently, so that each text has one way through it."
 _CHECK = "Check the grammar or the schema; it may be impossible to satisfy."
 
 
@@ -48,7 +53,10 @@ class ConstrainedSampler(Sampler):
             return self._draw_asleep(context, row)
         token = self._constrained(context, row, self._bound)
         self._chain.accept(token)
+        began = time.thread_time()
         self._bound.accept(token)
+        if time.thread_time() - began > MOST_ACCEPT_S:
+            raise EngineError("The grammar has too many ways to go on at once.", remedy=_MANY_WAYS)
         return token
 
     def accept(self, token: int) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 from backend.native import Model
 from backend.samplers import Candidates, GrammarSampler
 
 MOST_BYTES = 256
 """Of one forced text; 0.02 ms each. What is longer is found in parts."""
+MOST_WALK_S = 0.2
+"""Processor time of one search for forced text."""
 _PROBES = b'"a 0\n}-'
 """Bytes of which most places that leave a choice allow two: 4 µs instead of 17."""
 _NEEDED = {0x0A, *range(0x20, 0x7F), 0xC3, 0xE2, 0xF0}
@@ -37,8 +41,11 @@ class ForcedText:
 
     def _walk(self, walker: GrammarSampler, first: int) -> tuple[bytes, bool]:
         text, following = bytearray(), first
+        until = time.thread_time() + MOST_WALK_S
         while following is not None and following != self._end and len(text) < MOST_BYTES:
             text += self._bytes[following]
+            if time.thread_time() > until:
+                break  # Its ways double with each byte; the sampler ends such a reply.
             walker.accept(following)
             following = self._only(walker)
         whole = _whole_characters(bytes(text))

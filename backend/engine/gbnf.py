@@ -19,6 +19,8 @@ MAX_REPEAT = 2000
 _MAX_RULES = 100_000
 _MAX_ELEMENTS = 2_000_000
 """Rules and symbols of a grammar with its repetitions written out, which is how llama.cpp keeps it."""
+_MAX_EMPTY = 64
+"""How often what can be empty may be repeated: llama.cpp follows each way to leave some of it out."""
 _MAX_DEPTH = 2_000
 _MAX_VISITS = 100_000
 """How deep, and how often, llama.cpp's search for left recursion may call itself."""
@@ -65,6 +67,8 @@ class _Reader:
         """Where each rule is defined, and where it is first used."""
         self._endless: dict[_Symbol, int] = {}
         """What is repeated without an end, and where."""
+        self._repeated: dict[_Symbol, tuple[int, int]] = {}
+        """What is repeated, how often at most, and where."""
         self._numbers = itertools.count()
         self._names: set[str] = set()
         self._generated = 0
@@ -85,7 +89,12 @@ class _Reader:
             # llama.cpp minds only a choice that is empty as it stands.
             if [] in self._rules.get(symbol, ()):
                 raise self._error("what is repeated without an end can be empty", position)
-        self._refuse_left_recursion(_beginnings(self._rules, _can_be_empty(self._rules)))
+        empty = _can_be_empty(self._rules)
+        for symbol, (times, position) in self._repeated.items():
+            if symbol in empty and times > _MAX_EMPTY:
+                problem = f"what is repeated {times} times can be empty; at most {_MAX_EMPTY} times it may"
+                raise self._error(problem, position)
+        self._refuse_left_recursion(_beginnings(self._rules, empty))
 
     def _rule(self) -> None:
         start = self._at
@@ -187,6 +196,9 @@ class _Reader:
         low, high = self._times()
         if high is None:
             self._endless.setdefault(item, start)
+        times = high or low
+        if times > self._repeated.get(item, (0, 0))[0]:
+            self._repeated[item] = (times, start)
         total = rules * (high or low or 1)
         if total > MAX_REPEAT:
             problem = f"a repetition with those inside it makes {total} rules; at most {MAX_REPEAT} may be"

@@ -71,6 +71,22 @@ def test_a_model_of_random_weights_writes_only_what_the_grammar_allows(tiny: Run
     assert set(json.loads(text)) == {"n", "ok"}
 
 
+@pytest.mark.parametrize(
+    "grammar",
+    ['root ::= "a" root "b" | "a" root "c" | "a" root "d" | "e"',
+     "".join(f'r{i} ::= "a" r{i + 1} "b" | "a" r{i + 1} "c"\n' for i in range(60)) 
+     + 'r60 ::= "x"\nroot ::= r0'],
+)  # fmt: skip
+def test_a_grammar_whose_ways_double_ends_its_reply_and_nothing_else(tiny: Runner, grammar: str) -> None:
+    (first,) = tiny.model.tokenize("a")
+    _, ended = tiny.run(
+        "hello", GenerationConfig(temperature=0, logit_bias={first: 99.0}), grammar=Grammar(grammar)
+    )
+    assert isinstance(ended.error, EngineError)
+    assert "too many ways" in str(ended.error)
+    assert tiny.run("hello", grammar=Grammar('root ::= "fine"'))[0] == "fine"
+
+
 def test_two_replies_keep_their_own_grammar_state(tiny: Runner) -> None:
     ids = tiny.model.tokenize("hello")
     requests = [EngineRequest(list(ids), WILD, seed, 80, grammar=Grammar(OBJECT)) for seed in (1, 2, 3)]

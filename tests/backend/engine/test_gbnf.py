@@ -34,6 +34,9 @@ def chain(rule: str, length: int) -> str:
 
 
 BAD = {
+    'root ::= ("x"?){1000} "y"': "can be empty",
+    'root ::= x{65}\nx ::= "a" | ""': "can be empty",
+    'root ::= ("a"? "b"?){2,500} "y"': "can be empty",
     "": "no rule called root",
     'foo ::= "x"': "no rule called root",
     'root ::= "a" b': "b is used but not defined (line 1)",
