@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,9 @@ logger = logging.getLogger("fireside")
 NOTE_BYTES = 640
 """The longest note about what was left, in UTF-8."""
 _MOST_NAMED = 6
+_REPLACED = "replaced"
+_taken_meanwhile: list[set[Path]] = []
+"""For each run: what others moved aside since it began."""
 _MOST_SHOWN = 60
 
 
@@ -36,7 +39,7 @@ class Left:
     """Files that become code and that a run made or changed."""
 
     spots: tuple[tuple[Spot, str], ...] = ()
-    """Each with "made" or "changed"."""
+    """Each with "made", "changed" or "replaced"."""
     trouble: str = ""
     """Why not all of them can be known, as the end of a sentence."""
 
@@ -48,8 +51,13 @@ async def run_confined(
 
     Raises as `run_process`, and ToolError where the workspace cannot be watched as was said before.
     """
-    with expecting() as expected:
-        return await _run(command, context, sandbox, limits, expected, network=network)
+    taken = set[Path]()
+    _taken_meanwhile.append(taken)
+    try:
+        with expecting() as expected:
+            return await _run(command, context, sandbox, limits, expected, taken, network=network)
+    finally:
+        _taken_meanwhile[:] = [one for one in _taken_meanwhile if one is not taken]
 
 
 async def _run(
@@ -58,6 +66,7 @@ async def _run(
     sandbox: Sandbox,
     limits: Limits,
     expected: Written,
+    taken: set[Path],
     *,
     network: bool,
 ) -> tuple[Ended, str]:
@@ -71,7 +80,9 @@ async def _run(
         wrapped = sandbox.confine(command, space, network=network, found=before, filter_fd=handle)
 
         async def settle() -> str:
-            settling = asyncio.to_thread(_settle, context, before, wrapped, expected, sandbox.wraps(space))
+            settling = asyncio.to_thread(
+                _settle, context, before, wrapped, expected, taken, sandbox.wraps(space)
+            )
             return await asyncio.shield(asyncio.ensure_future(settling))
 
         try:
@@ -91,29 +102,44 @@ async def _run(
         return ended, await settle()
 
 
-def _settle(context: ToolContext, before: Survey, wrapped: Wrapped, expected: Written, confined: bool) -> str:
+def _settle(
+    context: ToolContext,
+    before: Survey,
+    wrapped: Wrapped,
+    expected: Written,
+    taken: set[Path],
+    confined: bool,
+) -> str:
     space = context.place
     try:
         if not before.is_whole:  # What it did not get to would seem to be made since.
             return f"[what it left could not be looked at: {before.trouble}]"
-        left = compare(before, look_over(space), wrapped.guarded, expected)
+        left = compare(before, look_over(space), wrapped.guarded, expected, taken)
         return tidy(space, left, context.aside) if confined else _told(space, left)
     except Exception as err:  # Whatever it left, its output must not get lost over that.
         logger.warning("what a run left could not be looked at", exc_info=True)
         return f"[what it left could not be looked at, so look yourself: {type(err).__name__}]"
 
 
-def compare(before: Survey, after: Survey, guarded: frozenset[Key], expected: Written) -> Left:
+def compare(
+    before: Survey,
+    after: Survey,
+    guarded: frozenset[Key],
+    expected: Written,
+    taken: Collection[Path] = (),
+) -> Left:
     """What became code between two looks, but for the `expected`. Places that were `guarded` cannot have
-    been changed by the run, except through a further name of the same file."""
-    known = {spot.key: spot for spot in before.code}
+    been changed by the run, except through a further name of the same file, or once something outside
+    took them away. What others had `taken` aside meanwhile was there by no right."""
+    known = {spot.key: spot for spot in before.code if spot.path not in taken}
     found: dict[Path, tuple[Spot, str]] = {}
     made_bare = {spot.bare for spot in after.code if _is_head(spot) and spot.key not in known}
     keys = {spot.path: spot.key for spot in after.code}
     # What is code by its own name comes first: it may be the only reason for what it leads to.
     for spot in sorted(after.code, key=lambda spot: spot.via is not None):
         old = known.get(spot.key)
-        if old is not None and (spot.mark == old.mark or (spot.key in guarded and not old.has_other_names)):
+        held = old is not None and spot.key in guarded and not old.has_other_names
+        if old is not None and (spot.mark == old.mark or (held and _is_same_file(spot, old))):
             continue
         if expected and is_expected(spot.path, expected):
             continue
@@ -124,8 +150,13 @@ def compare(before: Survey, after: Survey, guarded: frozenset[Key], expected: Wr
                 continue
         elif spot.in_git and git_folder.is_harmless(spot.path):
             continue
-        found[spot.path] = (spot, "made" if old is None else "changed")
+        # Whoever replaced what was held may be the person: it is told, and left.
+        found[spot.path] = (spot, "made" if old is None else _REPLACED if held else "changed")
     return Left(tuple(found.values()), before.trouble or after.trouble)
+
+
+def _is_same_file(spot: Spot, old: Spot) -> bool:
+    return spot.mark[:2] == old.mark[:2]
 
 
 def _is_head(spot: Spot) -> bool:
@@ -141,7 +172,12 @@ def tidy(space: Workspace, left: Left, aside: Aside) -> str:
     """Move what is left aside; a note for the model and the person."""
     moved: list[Spot] = []
     stuck: list[Spot] = []
+    replaced = [spot for spot, reason in left.spots if reason == _REPLACED]
     for spot, reason in left.spots:
+        if reason == _REPLACED:
+            continue
+        for others in _taken_meanwhile:
+            others.add(spot.path)
         try:
             if aside.take(space.root, spot.path, reason) is not None:
                 moved.append(spot)
@@ -155,6 +191,11 @@ def tidy(space: Workspace, left: Left, aside: Aside) -> str:
         )
     if stuck:
         parts.append(f"could not be moved aside, so look at it: {_named(space, stuck)}")
+    if replaced:
+        parts.append(
+            f"replaced by something else while this ran, and other programs run or obey it, so look at it: "
+            f"{_named(space, replaced)}"
+        )
     if left.trouble:
         parts.append(f"not all was looked at: {left.trouble}")
     return "\n".join(f"[{part}]" for part in parts)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tools.aside import Aside
 from tools.definition import Tool, ToolError
+from tools.led_to import is_led_to
 
 if TYPE_CHECKING:
     from tools.delegate import Delegation
@@ -250,7 +251,7 @@ class ToolContext:
             raise ToolError(f"{text} may hold keys, passwords or tokens, which nobody approved.")
         if not place.inside and not granted:
             raise ToolError(f"{text} leads to {place.path}, {place.border}, which nobody approved.")
-        if write and place.code and not granted:
+        if write and not granted and (place.code or is_led_to(place.path, self.place.root)):
             raise ToolError(f"{text} is a file that becomes code; writing it needs an approval of its own.")
         return place.path
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
 from tools import own
 from tools.definition import Effect, Tool, ToolError
+from tools.led_to import is_led_to
 from tools.rules import canonical
 from tools.shell_words import Command, parse_command, words_of
 from tools.workspace import Place, Workspace
@@ -78,9 +80,12 @@ class Facts:
     def outside(self) -> tuple[Place, ...]:
         return tuple(place for place in self.places if not place.inside)
 
-    @property
+    @cached_property
     def becomes_code(self) -> tuple[Place, ...]:
-        written = tuple(place for place in self.places if place.code and self.effects != READING)
+        if self.effects == READING or self.space is None:
+            return tuple(place for place in self.named if not place.secret)
+        root = self.space.root
+        written = tuple(place for place in self.places if place.code or is_led_to(place.path, root))
         return written + tuple(place for place in self.named if not place.secret)
 
     @property

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 HEAD = "head"
+_MARKS = ("HEAD", "objects", "refs", "commondir")
 _NAMES = frozenset(("hooks", "config", "config.worktree", "commondir", "attributes", "git-rebase-todo"))
 UNWALKED = frozenset(("objects", "refs", "logs", "lfs"))
 """Folders of a repository that hold content and names only."""
@@ -77,7 +78,10 @@ def is_harmless(path: Path) -> bool:
         case "config":
             return _is_plain(text)
         case "commondir":
-            return text.strip() == "../.." and path.parent.parent.name == "worktrees"
+            above = path.parent.parent
+            return (
+                text.strip() == "../.." and above.name == "worktrees" and is_git_folder(_names(above.parent))
+            )
         case "git-rebase-todo":
             return _RUNS.search(text) is None
         case _:
@@ -111,14 +115,53 @@ def named_paths(config: Path, folders: tuple[Path, ...]) -> Iterator[Path]:
         return
     for line in text.split("\n"):
         key, equals, value = line.partition("=")
-        key = key.strip().lower()
+        key = key.rpartition("]")[2].strip().lower()
         if not equals or key in _NO_PROGRAMS:
             continue
-        for word in _WORDS.findall(value)[:_MOST_WORDS]:
-            for folder in folders:
+        words = _WORDS.findall(value)[:_MOST_WORDS]
+        # One bare word is a command of git or of PATH, unless it includes settings beside these.
+        is_bare = len(words) == 1 and "/" not in words[0] and key != "hookspath"
+        for word in words:
+            for folder in (config.parent,) if is_bare else folders:
                 path = folder / os.path.expanduser(word)
                 if key == "hookspath" or path.is_file():
                     yield path
+
+
+def is_part_of_one(folder: Path, name: str) -> bool:
+    """Whether git takes `folder` for a repository's own once `name` lies in it, and `name` is what makes
+    it one or becomes code in one."""
+    there = {mark for mark in _MARKS if os.path.lexists(folder / mark)}
+    return is_git_folder({*there, name}) and (is_bare_code(name.lower()) or not is_git_folder(there))
+
+
+def led_to(root: Path) -> Iterator[Path]:
+    """The real paths in the real folder `root` that settings in force there run or include: those of the
+    repository around it, and the person's own. Folders of hooks need not exist."""
+    own = set(_own_settings())
+    for config, tree in (*_settings_around(root), *((path, root) for path in own)):
+        for path in named_paths(config, (tree, config.parent)):
+            real = Path(os.path.realpath(path))
+            # A bare word in what holds for every repository is a command of git.
+            if root in real.parents and not (config in own and path.parent == root and path.is_file()):
+                yield real
+
+
+def _settings_around(root: Path) -> Iterator[tuple[Path, Path]]:
+    """Each with the work tree that paths in it are taken from."""
+    for tree in (root, *root.parents):
+        git = tree / ".git"
+        if os.path.lexists(git):
+            for folder in (git,) if git.is_dir() else linked_repository(tree):
+                yield folder / "config", tree
+                yield folder / "config.worktree", tree
+            return
+
+
+def _own_settings() -> tuple[Path, ...]:
+    given = os.environ.get("XDG_CONFIG_HOME", "")
+    folder = given if given.startswith("/") else os.path.expanduser("~/.config")
+    return Path(os.path.expanduser("~/.gitconfig")), Path(folder, "git", "config"), Path("/etc/gitconfig")
 
 
 def linked_repository(root: Path) -> tuple[Path, ...]:

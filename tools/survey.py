@@ -96,6 +96,9 @@ class _Look:
         self._todo: list[tuple[str, tuple[str, ...], int | None]] = [(str(self._root), (), None)]
         while self._todo and self.found.entries <= MOST_ENTRIES:
             self._folder(*self._todo.pop())
+        for target in git_folder.led_to(self._root):
+            if target.exists() and target not in self._seen:
+                self._spot(target, in_git=True)
 
     def _folder(self, path: str, parts: tuple[str, ...], in_git: int | None) -> None:
         """One folder. `parts` are its plain ones below the root, the first `in_git` of them lead to the

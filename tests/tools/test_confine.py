@@ -476,3 +476,89 @@ async def test_b6_odd_names_are_guarded_and_moved_as_others(
     )
     assert (folder / ".envrc").read_text() == "good"
     assert not (folder / ".exrc").exists()
+
+
+# ---- several at once, and what lies around ---------------------------------------------------
+
+
+async def test_b6_what_one_run_had_taken_away_no_other_run_may_bring_back(
+    use: Use, space: Workspace, context: ToolContext, sandbox: Sandbox
+) -> None:
+    """The second begins while the first one's file is there, so that it was there before the second."""
+    other = ToolContext(sandbox=sandbox, aside=context.aside)
+    until = "for i in $(seq 400); do [ -e go ] && exit; sleep 0.02; done"
+    first = asyncio.create_task(use(run_shell, context, command=f"echo 1 > .e''nvrc; {until}"))
+    while not (space.root / ".envrc").exists():
+        await asyncio.sleep(0)
+    again = (
+        "X=.e''nvrc; echo > go; for i in $(seq 400); do [ -e $X ] || break; sleep 0.02; done; echo evil > $X"
+    )
+    result = await use(run_shell, other, command=again)
+    await first
+    assert not (space.root / ".envrc").exists()
+    assert "moved aside" in result.text
+    assert [one.path for one in context.aside.all()] == [".envrc", ".envrc"]
+
+
+async def test_b6_what_was_replaced_from_outside_while_it_was_held_is_told_and_left(
+    use: Use, space: Workspace, context: ToolContext
+) -> None:
+    """A file that is replaced loses the mount over it: afterwards the run can write to the new one."""
+    (space.root / ".exrc").write_text("mine\n")
+    run = "X=.e''xrc; echo > go; for i in $(seq 400); do echo evil 2>&- >> $X && break; sleep 0.02; done"
+    running = asyncio.create_task(use(run_shell, context, command=run))
+    while not (space.root / "go").exists():
+        await asyncio.sleep(0)
+    (space.root / "new").write_text("newer\n")
+    os.rename(space.root / "new", space.root / ".exrc")
+    result = await running
+    assert (space.root / ".exrc").read_text().startswith("newer\n")
+    assert not kept(context)
+    assert "replaced" in result.text
+    assert ".exrc" in result.text
+
+
+@pytest.mark.parametrize("where", ["above", "work tree", "own"])
+async def test_b6_settings_outside_of_the_workspace_make_hooks_of_its_folders(
+    use: Use, context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    home, main = tmp_path / "home", tmp_path / "main"
+    root = main / "sub" if where == "above" else tmp_path / "tree"
+    for folder in (home, root, main):
+        folder.mkdir(parents=True, exist_ok=True)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    hooks = "sub/hk" if where == "above" else "hk"
+    setting = f"[core]\n\thooksPath = {hooks}\n[alias]\n\tst = status\n"
+    if where == "own":
+        (home / ".gitconfig").write_text(setting)
+    else:
+        git = repository(main)
+        (git / "config").write_text(setting)
+        if where == "work tree":
+            link = git / "worktrees" / "tree"
+            link.mkdir(parents=True)
+            (root / ".git").write_text(f"gitdir: {link}\n")
+            (link / "gitdir").write_text(f"{root / '.git'}\n")
+            (link / "commondir").write_text("../..\n")
+            (link / "HEAD").write_text("ref: refs/heads/tree\n")
+    context.space = Workspace.at(root)
+    await use(run_shell, context, command="echo x > status; mkdir hk; echo x > hk/pre-commit")
+    assert kept(context) == {"hk"}
+    await use(run_shell, context, command="mkdir hk; echo x > hk/pre-commit.sample; echo y > status")
+    assert kept(context) == {"hk"}
+    (root / "hk" / "pre-commit").write_text("mine")
+    await use(run_shell, context, command="echo x > hk/pre-commit; mv hk h; echo z > status")
+    assert kept(context) == {"hk"}
+    assert (root / "hk" / "pre-commit").read_text() == "mine"
+    assert (root / "status").read_text() == "z\n"
+
+
+async def test_b6_a_work_tree_of_no_repository_is_not_one_that_git_made(
+    use: Use, context: ToolContext
+) -> None:
+    make = (
+        "mkdir -p w/worktrees/x w/objects w/refs; cd w/worktrees/x; echo ref > HEAD; echo ../.. > commondir"
+    )
+    await use(run_shell, context, command=f"{make}; printf '[core]\\n pager = evil\\\\n' > ../../config")
+    assert "w/worktrees/x/HEAD" in kept(context)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from tools.audit import AuditLog
 from tools.context import ToolContext
-from tools.definition import Tool, Touch, tool
+from tools.definition import Tool, ToolError, Touch, tool
 from tools.files import edit_file, list_files, read_file, write_file
 from tools.notes import notes
 from tools.permissions import Decision, Mode, decide
@@ -93,6 +94,48 @@ def test_what_each_mode_lets_pass(
     assert shell(space, "ls", mode=mode).verdict == execute
     assert ask(undeclared, space, mode).verdict == execute
     assert ask(fetch_page, space, mode, url="https://example.com/").verdict == network
+
+
+@pytest.mark.parametrize(
+    ("there", "settings", "path"),
+    [
+        ("b/HEAD b/objects/x b/refs/x", "", "b/config"),
+        ("b/HEAD b/objects/x b/refs/x", "", "b/hooks/pre-commit"),
+        ("b/config b/objects/x b/refs/x", "", "b/HEAD"),
+        ("b/config b/HEAD b/refs/x", "", "b/objects/x"),
+        ("b/config b/HEAD b/objects/x", "", "b/refs/deep/er"),
+        ("b/HEAD", "", "b/commondir"),
+        ("b/commondir", "", "b/HEAD"),
+        ("HEAD objects/x refs/x", "", "config"),
+        ("x", "hooksPath = hk", "hk/pre-commit"),
+        ("x", "hooksPath = ./deep/hk", "deep/hk/pre-commit"),
+        ("mon.sh", "fsmonitor = ./mon.sh", "mon.sh"),
+        ("mon.sh", "editor = sh mon.sh", "mon.sh"),
+        ("real/e .envrc>real/e", "", "real/e"),
+        ("deep/real/e deep/.envrc>deep/real/e", "", "deep/real/e"),
+        ("vs/x .vscode>vs", "", "vs/tasks.json"),
+        ("x .vscode>vs", "", "vs/tasks.json"),
+        ("x deep/.EnvRc>hidden/e", "", "deep/other"),
+    ],
+)
+def test_a2_what_becomes_code_by_what_is_around_it_asks(
+    space: Workspace, there: str, settings: str, path: str
+) -> None:
+    for name, _, target in (one.partition(">") for one in there.split()):
+        (space.root / name).parent.mkdir(parents=True, exist_ok=True)
+        if target:
+            (space.root / name).symlink_to(space.root / target)
+        else:
+            (space.root / name).write_text("x")
+    if settings:
+        (space.root / ".git").mkdir()
+        (space.root / ".git" / "config").write_text(f"[core]\n\t{settings}\n")
+    decision = ask(write_file, space, "all", path=path, content="x")
+    expected = "allow" if path == "deep/other" else "ask"
+    assert (decision.verdict, "becomes code" in decision.reason) == (expected, expected == "ask")
+    assert bool(decision.scope_offer) is False
+    with pytest.raises(ToolError) if expected == "ask" else contextlib.nullcontext():
+        ToolContext(space=space).path(path, write=True)
 
 
 def test_what_a_tool_does_may_depend_on_the_call(space: Workspace) -> None:
