@@ -148,7 +148,7 @@ class McpServer:
             frozenset((effect,)),
             time_s=_CALL_S,
             summary=description[:_MOST_DESCRIPTION],
-            schema_override={"type": "object", "properties": {}, **schema},
+            schema_override={"type": "object", **schema},
             source=f"MCP {self._config.name}",
             code_hash=where,
         )

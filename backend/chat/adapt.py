@@ -68,9 +68,8 @@ def envelopes(tools: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]
         function.setdefault("description", "")
         if not isinstance(function["description"], str):
             function["description"] = "" if function["description"] is None else str(function["description"])
-        parameters = mapping(_well_formed(function.get("parameters"))) or {"type": "object"}
-        parameters.setdefault("properties", {})
-        function["parameters"] = parameters
+        nothing = {"type": "object", "properties": dict[str, Any]()}
+        function["parameters"] = mapping(_well_formed(function.get("parameters"))) or nothing
         wrapped.append({"type": "function", "function": function})
     return wrapped
 
@@ -128,9 +127,11 @@ def _well_formed(schema: object) -> Any:
 
 
 def possible(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Copies of enveloped tools without the properties that no value may have, which no template knows."""
+    """Copies of enveloped tools as templates know them: with properties, be it none, and without those that
+    no value may have."""
     copies = copy.deepcopy([dict(tool) for tool in tools])
     for tool in copies:
+        tool["function"]["parameters"].setdefault("properties", {})
         todo: list[object] = [tool["function"]["parameters"]]
         while todo:
             schema = mapping(todo.pop())

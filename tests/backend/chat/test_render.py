@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from backend.chat import ChatTemplate, conversation_text
+from backend.chat.adapt import envelopes
 from backend.types import TemplateError
 from tests.backend.chat import published
 
@@ -105,6 +106,12 @@ def test_a_tool_without_parameters_is_the_same_however_it_is_told() -> None:
         )
     }
     assert len(told) == 1
+
+
+def test_parameters_that_are_told_elsewhere_are_left_open_to_the_grammar() -> None:
+    for schema in ({"type": "object"}, {"$ref": "#/$defs/a", "$defs": {"a": {"type": "object"}}}):
+        (made,) = envelopes([{"name": "free", "parameters": schema}])
+        assert made["function"]["parameters"] == schema
 
 
 def test_a_refused_system_turn_opens_the_first_user_turn_once() -> None:
