@@ -9,7 +9,7 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.widgets import Input
 
-from app.terminal import sanitize
+from app.terminal import one_row, sanitize
 from app.tui.widgets.cells import Line, Span, width_of
 from app.tui.widgets.ink import ink_of
 from app.tui.widgets.key_order import KeysInOrder
@@ -41,7 +41,11 @@ class FilterInput(KeysInOrder, Input):
         self.ask(placeholder)
         self.cursor_blink = False
         # Textual takes a text only once there is a screen for its caret.
-        self.first = value[:MAX_CHARS]
+        self.first = one_row(value)[:MAX_CHARS]
+
+    def validate_value(self, value: str) -> str:
+        """What stands in the line, whoever put it there: a chat's title is as foreign as any text."""
+        return one_row(value)
 
     def ask(self, placeholder: str) -> None:
         """Say what is wanted, behind the caret."""
