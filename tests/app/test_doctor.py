@@ -194,7 +194,7 @@ def test_every_check_can_be_told_to_a_program() -> None:
         ),
     ],
 )
-def test_b5_the_doctor_tells_what_got_out_of_the_sandbox(
+def test_the_doctor_tells_what_got_out_of_the_sandbox(
     monkeypatch: pytest.MonkeyPatch, found: Sandbox, state: str, told: str
 ) -> None:
     monkeypatch.setattr("tools.sandbox.find_sandbox", lambda: found)

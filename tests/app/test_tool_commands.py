@@ -207,7 +207,7 @@ def put_aside(space: Path, text: str) -> None:
     Aside(paths.data_dir() / "aside").take(space, space / ".envrc", "made")
 
 
-def test_b6_what_was_moved_aside_is_listed_shown_put_back_and_deleted(space: Path, capfd: Cap) -> None:
+def test_what_was_moved_aside_is_listed_shown_put_back_and_deleted(space: Path, capfd: Cap) -> None:
     assert cli.main(["tools", "aside"]) == 0
     assert "nothing was moved aside" in capfd.readouterr().err
     for text in ("one\x1b[31m", "two"):
@@ -232,5 +232,5 @@ def test_b6_what_was_moved_aside_is_listed_shown_put_back_and_deleted(space: Pat
 
 
 @pytest.mark.parametrize("arguments", [["allow"], ["show"], ["grant", "1"]])
-def test_b6_moving_back_needs_to_be_told_what(arguments: list[str], capfd: Cap) -> None:
+def test_moving_back_needs_to_be_told_what(arguments: list[str], capfd: Cap) -> None:
     assert cli.main(["tools", "aside", *arguments]) == 2

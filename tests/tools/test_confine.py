@@ -86,7 +86,7 @@ MADE = [
 
 
 @pytest.mark.parametrize(("command", "path"), MADE)
-async def test_b6_what_would_become_code_is_moved_aside_and_told(
+async def test_what_would_become_code_is_moved_aside_and_told(
     use: Use, space: Workspace, context: ToolContext, command: str, path: str
 ) -> None:
     result = await use(run_shell, context, command=command)
@@ -122,7 +122,7 @@ GUARDED = [
 
 
 @pytest.mark.parametrize("command", GUARDED)
-async def test_b6_what_is_there_cannot_be_changed(
+async def test_what_is_there_cannot_be_changed(
     use: Use, space: Workspace, context: ToolContext, command: str
 ) -> None:
     git = repository(space.root)
@@ -138,7 +138,7 @@ async def test_b6_what_is_there_cannot_be_changed(
     assert os.listdir(git / "hooks") == ["pre-commit.sample"]
 
 
-async def test_b6_the_folder_above_may_move_and_takes_what_it_holds_along(
+async def test_the_folder_above_may_move_and_takes_what_it_holds_along(
     use: Use, space: Workspace, context: ToolContext
 ) -> None:
     repository(space.root / "sub")
@@ -152,7 +152,7 @@ async def test_b6_the_folder_above_may_move_and_takes_what_it_holds_along(
     assert (space.root / "other" / ".git" / "config").exists()
 
 
-async def test_b6_a_further_name_of_a_file_does_not_help(
+async def test_a_further_name_of_a_file_does_not_help(
     use: Use, space: Workspace, context: ToolContext
 ) -> None:
     (space.root / ".envrc").write_text("good")
@@ -162,7 +162,7 @@ async def test_b6_a_further_name_of_a_file_does_not_help(
     assert "moved aside" in result.text
 
 
-async def test_b6_git_itself_still_works(use: Use, space: Workspace, context: ToolContext) -> None:
+async def test_git_itself_still_works(use: Use, space: Workspace, context: ToolContext) -> None:
     script = """
         git init -q fresh && cd fresh && git config --get core.bare
         export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
@@ -182,7 +182,7 @@ async def test_b6_git_itself_still_works(use: Use, space: Workspace, context: To
     assert kept(context) == set()
 
 
-async def test_b6_what_runs_on_does_not_outlive_the_run(
+async def test_what_runs_on_does_not_outlive_the_run(
     use: Use, space: Workspace, context: ToolContext
 ) -> None:
     command = "(setsid sh -c 'while sleep 0.01; do echo x > .envrc; done' > /dev/null 2>&1 &); echo started"
@@ -192,7 +192,7 @@ async def test_b6_what_runs_on_does_not_outlive_the_run(
     assert look_over(space).code == []
 
 
-async def test_b6_a_run_that_is_cancelled_or_times_out_leaves_nothing(
+async def test_a_run_that_is_cancelled_or_times_out_leaves_nothing(
     use: Use, space: Workspace, context: ToolContext
 ) -> None:
     result = await use(run_shell, context, command="echo x > .envrc; sleep 600", timeout_s=1)
@@ -207,14 +207,12 @@ async def test_b6_a_run_that_is_cancelled_or_times_out_leaves_nothing(
     assert kept(context) == {".envrc", ".exrc"}
 
 
-async def test_b6_python_is_watched_as_a_shell_is(use: Use, space: Workspace, context: ToolContext) -> None:
+async def test_python_is_watched_as_a_shell_is(use: Use, space: Workspace, context: ToolContext) -> None:
     await use(run_python, context, code="open('.env' + 'rc', 'w').write('x')")
     assert kept(context) == {".envrc"}
 
 
-async def test_b6_outside_of_a_sandbox_it_is_told_and_left(
-    use: Use, space: Workspace, tmp_path: Path
-) -> None:
+async def test_outside_of_a_sandbox_it_is_told_and_left(use: Use, space: Workspace, tmp_path: Path) -> None:
     context = ToolContext(sandbox=Sandbox(None), aside=Aside(tmp_path / "aside"))
     result = await use(run_shell, context, command="echo x > .envrc")
     assert "made or changed, and other programs run or obey it: .envrc" in result.text
@@ -222,7 +220,7 @@ async def test_b6_outside_of_a_sandbox_it_is_told_and_left(
     assert kept(context) == set()
 
 
-async def test_b6_a_file_that_was_approved_meanwhile_stays(
+async def test_a_file_that_was_approved_meanwhile_stays(
     use: Use, space: Workspace, context: ToolContext
 ) -> None:
     running = asyncio.create_task(
@@ -243,7 +241,7 @@ async def test_b6_a_file_that_was_approved_meanwhile_stays(
 @pytest.mark.parametrize(
     "change", ["echo evil > $f", "rm $f; ln -s /etc/passwd $f", "echo evil > .github/more.yml"]
 )
-async def test_b6_what_a_run_makes_of_an_approved_file_is_moved_aside(
+async def test_what_a_run_makes_of_an_approved_file_is_moved_aside(
     use: Use, space: Workspace, context: ToolContext, change: str
 ) -> None:
     command = f"touch on; f=.github/x.yml; until [ -e $f ]; do sleep 0.01; done; {change}"
@@ -256,7 +254,7 @@ async def test_b6_what_a_run_makes_of_an_approved_file_is_moved_aside(
     assert kept(context) == {".github"}
 
 
-async def test_b6_of_a_workspace_that_is_not_seen_whole_nothing_is_moved(
+async def test_of_a_workspace_that_is_not_seen_whole_nothing_is_moved(
     use: Use, space: Workspace, context: ToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(20):
@@ -270,7 +268,7 @@ async def test_b6_of_a_workspace_that_is_not_seen_whole_nothing_is_moved(
     assert len(list(space.root.glob("*/.envrc"))) == 20
 
 
-def test_b6_more_than_can_be_mounted_is_compared(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_can_be_mounted_is_compared(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mounts, "_MOST_GUARDS", 1)
     for number in range(3):
         (space.root / f"{number}").mkdir()
@@ -285,14 +283,14 @@ def test_b6_more_than_can_be_mounted_is_compared(space: Workspace, monkeypatch: 
     assert len(left.spots) == 2
 
 
-def test_b6_a_workspace_too_large_is_said_to_be(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_workspace_too_large_is_said_to_be(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(survey, "MOST_ENTRIES", 2)
     for number in range(5):
         (space.root / f"{number}").touch()
     assert "more than 2 files" in look_over(space).trouble
 
 
-async def test_b6_a_workspace_that_grew_too_large_since_it_was_asked_about_asks_again(
+async def test_a_workspace_that_grew_too_large_since_it_was_asked_about_asks_again(
     use: Use, space: Workspace, context: ToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert context.sandbox is not None
@@ -305,7 +303,7 @@ async def test_b6_a_workspace_that_grew_too_large_since_it_was_asked_about_asks_
     assert (await use(run_shell, context, command="touch made")).status == "done"
 
 
-def test_b6_nothing_is_overwritten_on_the_way_back(space: Workspace, tmp_path: Path) -> None:
+def test_nothing_is_overwritten_on_the_way_back(space: Workspace, tmp_path: Path) -> None:
     aside = Aside(tmp_path / "aside")
     for text in ("one", "two"):
         (space.root / ".envrc").write_text(text)
@@ -321,7 +319,7 @@ def test_b6_nothing_is_overwritten_on_the_way_back(space: Workspace, tmp_path: P
         aside.find("1")
 
 
-def test_b6_a_link_on_the_way_leads_nothing_else_aside(space: Workspace, tmp_path: Path) -> None:
+def test_a_link_on_the_way_leads_nothing_else_aside(space: Workspace, tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir(exist_ok=True)
     (home / ".envrc").write_text("mine")
@@ -335,7 +333,7 @@ def test_b6_a_link_on_the_way_leads_nothing_else_aside(space: Workspace, tmp_pat
     assert (home / ".envrc").read_text() == "mine"
 
 
-def test_b6_over_to_another_file_system_it_is_copied(space: Workspace, tmp_path: Path) -> None:
+def test_over_to_another_file_system_it_is_copied(space: Workspace, tmp_path: Path) -> None:
     aside = Aside()  # in memory, where there is such a folder
     (space.root / ".vscode" / "deep").mkdir(parents=True)
     (space.root / ".vscode" / "deep" / "tasks.json").write_text("{}")
@@ -348,7 +346,7 @@ def test_b6_over_to_another_file_system_it_is_copied(space: Workspace, tmp_path:
     assert (space.root / ".vscode" / "link").is_symlink()
 
 
-def test_b6_the_note_is_bounded(space: Workspace, tmp_path: Path) -> None:
+def test_the_note_is_bounded(space: Workspace, tmp_path: Path) -> None:
     before = look_over(space)
     for number in range(50):
         folder = space.root / f"{'n' * 200}{number}"
@@ -361,7 +359,7 @@ def test_b6_the_note_is_bounded(space: Workspace, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-def test_b6_names_in_a_repository_that_only_look_like_code_are_left(space: Workspace) -> None:
+def test_names_in_a_repository_that_only_look_like_code_are_left(space: Workspace) -> None:
     subprocess.run(["git", "init", "-q", "-b", "hooks", str(space.root)], check=True)
     (space.root / ".git" / "refs" / "heads" / "config").write_text("")
     names = {str(spot.path.relative_to(space.root / ".git")) for spot in look_over(space).code}
@@ -369,7 +367,7 @@ def test_b6_names_in_a_repository_that_only_look_like_code_are_left(space: Works
     assert {"config", "hooks"} <= names
 
 
-async def test_b6_hooks_where_there_were_none_are_moved_aside(
+async def test_hooks_where_there_were_none_are_moved_aside(
     use: Use, space: Workspace, context: ToolContext
 ) -> None:
     git = repository(space.root)
@@ -380,7 +378,7 @@ async def test_b6_hooks_where_there_were_none_are_moved_aside(
     assert kept(context) == {".git/hooks", ".git/config.worktree", ".git/commondir"}
 
 
-async def test_b6_a_repository_made_of_the_workspace_itself_is_unmade(
+async def test_a_repository_made_of_the_workspace_itself_is_unmade(
     use: Use, space: Workspace, context: ToolContext
 ) -> None:
     (space.root / "hooks").mkdir()
@@ -391,13 +389,13 @@ async def test_b6_a_repository_made_of_the_workspace_itself_is_unmade(
     assert (space.root / "hooks" / "mine.js").read_text() == "mine"
 
 
-async def test_b6_what_a_new_link_leads_to_is_left(use: Use, space: Workspace, context: ToolContext) -> None:
+async def test_what_a_new_link_leads_to_is_left(use: Use, space: Workspace, context: ToolContext) -> None:
     await use(run_shell, context, command="ln -s src .vscode; mkdir x; ln -s ../src x/.idea")
     assert kept(context) == {".vscode", "x/.idea"}
     assert (space.root / "src" / "a.py").exists()
 
 
-async def test_b6_a_note_holds_no_line_of_the_models_own(
+async def test_a_note_holds_no_line_of_the_models_own(
     use: Use, space: Workspace, context: ToolContext
 ) -> None:
     result = await use(
@@ -408,7 +406,7 @@ async def test_b6_a_note_holds_no_line_of_the_models_own(
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-async def test_b5_git_tells_the_state_of_a_further_work_tree(
+async def test_git_tells_the_state_of_a_further_work_tree(
     use: Use, context: ToolContext, tmp_path: Path
 ) -> None:
     home = Path(os.environ["HOME"])
@@ -433,7 +431,7 @@ async def test_b5_git_tells_the_state_of_a_further_work_tree(
     assert "not a git repository" in (await use(run_shell, context, command="git log")).text
 
 
-async def test_b6_folders_deeper_than_a_path_are_no_way_past_it(
+async def test_folders_deeper_than_a_path_are_no_way_past_it(
     use: Use, space: Workspace, context: ToolContext, tmp_path: Path
 ) -> None:
     code = (
@@ -453,7 +451,7 @@ async def test_b6_folders_deeper_than_a_path_are_no_way_past_it(
             subprocess.run(["rm", "-rf", str(folder)], check=True)
 
 
-def test_b6_what_cannot_be_kept_gets_another_name(space: Workspace, tmp_path: Path) -> None:
+def test_what_cannot_be_kept_gets_another_name(space: Workspace, tmp_path: Path) -> None:
     (tmp_path / "full").write_text("no folder")
     before = look_over(space)
     (space.root / ".envrc").write_text("evil")
@@ -465,7 +463,7 @@ def test_b6_what_cannot_be_kept_gets_another_name(space: Workspace, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", [b"\xff", b"a b", b"a\nb", b"--x", b"\xe2\x80\xae"])
-async def test_b6_odd_names_are_guarded_and_moved_as_others(
+async def test_odd_names_are_guarded_and_moved_as_others(
     use: Use, space: Workspace, context: ToolContext, name: bytes
 ) -> None:
     folder = Path(os.fsdecode(os.path.join(os.fsencode(space.root), name)))
@@ -481,7 +479,7 @@ async def test_b6_odd_names_are_guarded_and_moved_as_others(
 # ---- several at once, and what lies around ---------------------------------------------------
 
 
-async def test_b6_what_one_run_had_taken_away_no_other_run_may_bring_back(
+async def test_what_one_run_had_taken_away_no_other_run_may_bring_back(
     use: Use, space: Workspace, context: ToolContext, sandbox: Sandbox
 ) -> None:
     """The second begins while the first one's file is there, so that it was there before the second."""
@@ -500,7 +498,7 @@ async def test_b6_what_one_run_had_taken_away_no_other_run_may_bring_back(
     assert [one.path for one in context.aside.all()] == [".envrc", ".envrc"]
 
 
-async def test_b6_what_was_replaced_from_outside_while_it_was_held_is_told_and_left(
+async def test_what_was_replaced_from_outside_while_it_was_held_is_told_and_left(
     use: Use, space: Workspace, context: ToolContext
 ) -> None:
     """A file that is replaced loses the mount over it: afterwards the run can write to the new one."""
@@ -519,7 +517,7 @@ async def test_b6_what_was_replaced_from_outside_while_it_was_held_is_told_and_l
 
 
 @pytest.mark.parametrize("where", ["above", "work tree", "own"])
-async def test_b6_settings_outside_of_the_workspace_make_hooks_of_its_folders(
+async def test_settings_outside_of_the_workspace_make_hooks_of_its_folders(
     use: Use, context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     home, main = tmp_path / "home", tmp_path / "main"
@@ -554,9 +552,7 @@ async def test_b6_settings_outside_of_the_workspace_make_hooks_of_its_folders(
     assert (root / "status").read_text() == "z\n"
 
 
-async def test_b6_a_work_tree_of_no_repository_is_not_one_that_git_made(
-    use: Use, context: ToolContext
-) -> None:
+async def test_a_work_tree_of_no_repository_is_not_one_that_git_made(use: Use, context: ToolContext) -> None:
     make = (
         "mkdir -p w/worktrees/x w/objects w/refs; cd w/worktrees/x; echo ref > HEAD; echo ../.. > commondir"
     )

@@ -47,13 +47,13 @@ def inside(
 # ---- trying to get out ---------------------------------------------------------------------
 
 
-def test_b5_nothing_gets_out_of_the_sandbox_that_is_called_one(sandbox: Sandbox) -> None:
+def test_nothing_gets_out_of_the_sandbox_that_is_called_one(sandbox: Sandbox) -> None:
     assert escape.try_to_escape(Sandbox(sandbox.bwrap)) == (True, "")
     assert sandbox.proven
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root has rights to keep")
-def test_b5_a_sandbox_that_keeps_the_rights_of_root_is_found_out(
+def test_a_sandbox_that_keeps_the_rights_of_root_is_found_out(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _leave_out(monkeypatch, "--cap-drop", 2)
@@ -74,7 +74,7 @@ def test_b5_a_sandbox_that_keeps_the_rights_of_root_is_found_out(
         ("--unshare-all", 1, "see what runs outside"),
     ],
 )
-def test_b5_each_part_that_is_missing_is_found_out(
+def test_each_part_that_is_missing_is_found_out(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, option: str, length: int, reached: str
 ) -> None:
     if option == "--unshare-all" and os.getuid() != 0:
@@ -84,7 +84,7 @@ def test_b5_each_part_that_is_missing_is_found_out(
 
 
 @pytest.mark.parametrize("covered", ["homes", "secrets", "code"])
-def test_b5_a_sandbox_that_shows_or_lends_too_much_is_found_out(
+def test_a_sandbox_that_shows_or_lends_too_much_is_found_out(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, covered: str
 ) -> None:
     (Path(os.environ["HOME"]) / "letter").write_text("private")
@@ -166,14 +166,14 @@ ATTEMPTS = [
 
 
 @pytest.mark.parametrize("attempt", ATTEMPTS)
-def test_b5_as_root_too_an_attempt_fails(sandbox: Sandbox, space: Workspace, attempt: str) -> None:
+def test_as_root_too_an_attempt_fails(sandbox: Sandbox, space: Workspace, attempt: str) -> None:
     (space.root / "made").write_text("")
     ended = inside(sandbox, space, attempt)
     assert ended.returncode != 0, ended.stdout
     assert not Path("/evil").exists()
 
 
-def test_b5_no_file_process_or_variable_of_outside_is_there(
+def test_no_file_process_or_variable_of_outside_is_there(
     sandbox: Sandbox, space: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("API_KEY", "hunter2")
@@ -189,7 +189,7 @@ def test_b5_no_file_process_or_variable_of_outside_is_there(
     assert str(os.getpid()) not in inside(sandbox, space, "ls /proc").stdout.split() or os.getpid() < 10
 
 
-def test_b5_a_signal_reaches_nothing_outside(sandbox: Sandbox, space: Workspace) -> None:
+def test_a_signal_reaches_nothing_outside(sandbox: Sandbox, space: Workspace) -> None:
     with subprocess.Popen(["sleep", "600"]) as outside:
         try:
             inside(sandbox, space, f"kill -9 {outside.pid}; kill -9 -1")
@@ -200,7 +200,7 @@ def test_b5_a_signal_reaches_nothing_outside(sandbox: Sandbox, space: Workspace)
 
 @pytest.mark.parametrize("network", [False, True])
 @pytest.mark.parametrize("place", ["workspace", "abstract", "system"])
-def test_b5_no_socket_of_another_program_is_reached(
+def test_no_socket_of_another_program_is_reached(
     sandbox: Sandbox, space: Workspace, tmp_path: Path, network: bool, place: str
 ) -> None:
     with socket.socket(socket.AF_UNIX) as server:
@@ -219,9 +219,7 @@ def test_b5_no_socket_of_another_program_is_reached(
     assert ended.returncode != 0
 
 
-def test_b5_a_pair_of_sockets_works_and_cannot_be_pointed_elsewhere(
-    sandbox: Sandbox, space: Workspace
-) -> None:
+def test_a_pair_of_sockets_works_and_cannot_be_pointed_elsewhere(sandbox: Sandbox, space: Workspace) -> None:
     code = (
         "import socket\n"
         "a, b = socket.socketpair(); a.send(b'x'); print(b.recv(1))\n"
@@ -237,7 +235,7 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def test_b5_only_some_machines_have_a_filter() -> None:
+def test_only_some_machines_have_a_filter() -> None:
     assert filter_program("riscv64") is None
     for machine in ("x86_64", "aarch64"):
         program = filter_program(machine)
@@ -245,7 +243,7 @@ def test_b5_only_some_machines_have_a_filter() -> None:
         assert len(program) % 8 == 0
 
 
-def test_b5_without_bubblewrap_there_is_no_sandbox_and_why_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_bubblewrap_there_is_no_sandbox_and_why_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandboxes, "_PROGRAMS", ())
     monkeypatch.setenv("PATH", "/nowhere")
     found = find_sandbox.__wrapped__()
@@ -254,7 +252,7 @@ def test_b5_without_bubblewrap_there_is_no_sandbox_and_why_is_told(monkeypatch: 
     assert found.trouble in found.describe(network=False)
 
 
-def test_b5_a_bubblewrap_that_does_not_start_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_bubblewrap_that_does_not_start_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     if sys.platform != "linux":
         pytest.skip("bubblewrap is for Linux")
     fake = tmp_path / "bwrap"
@@ -267,9 +265,7 @@ def test_b5_a_bubblewrap_that_does_not_start_is_none(monkeypatch: pytest.MonkeyP
     assert "No permissions to create new namespace" in found.trouble
 
 
-def test_b5_a_bubblewrap_that_confines_nothing_is_none(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_bubblewrap_that_confines_nothing_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     if sys.platform != "linux":
         pytest.skip("bubblewrap is for Linux")
     fake = tmp_path / "bwrap"
@@ -291,7 +287,7 @@ def test_b5_a_bubblewrap_that_confines_nothing_is_none(
 # ---- people's own commands -----------------------------------------------------------------
 
 
-async def test_b5_what_people_run_still_works(use: Use, space: Workspace, sandbox: Sandbox) -> None:
+async def test_what_people_run_still_works(use: Use, space: Workspace, sandbox: Sandbox) -> None:
     script = """
         git init -q .
         git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && git status --short
@@ -322,7 +318,7 @@ def at(folder: Path) -> Workspace:
     return Workspace.at(folder)
 
 
-def test_b8_a_workspace_that_is_the_home_or_holds_it_hides_no_home() -> None:
+def test_a_workspace_that_is_the_home_or_holds_it_hides_no_home() -> None:
     home = Path(os.environ["HOME"])
     sandbox = Sandbox("/usr/bin/bwrap")
     for folder in (home, home.parent):
@@ -336,13 +332,13 @@ def test_b8_a_workspace_that_is_the_home_or_holds_it_hides_no_home() -> None:
 
 
 @pytest.mark.parametrize("folder", ["/", "/usr", "/etc", "/var"])
-def test_b8_a_workspace_that_holds_the_system_is_not_sandboxed(folder: str) -> None:
+def test_a_workspace_that_holds_the_system_is_not_sandboxed(folder: str) -> None:
     sandbox, space = Sandbox("/usr/bin/bwrap"), Workspace.at(folder)
     assert sandbox.describe(network=False, space=space).startswith("not sandboxed")
     assert sandbox.wrap(("ls",), space, network=False) == ["ls"]
 
 
-def test_b8_a_home_that_cannot_be_told_from_the_system_is_not_called_hidden(
+def test_a_home_that_cannot_be_told_from_the_system_is_not_called_hidden(
     space: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", "/")
@@ -350,7 +346,7 @@ def test_b8_a_home_that_cannot_be_told_from_the_system_is_not_called_hidden(
     assert "home not hidden" in told
 
 
-def test_b8_the_home_of_the_user_database_is_hidden_beside_that_of_the_variable(
+def test_the_home_of_the_user_database_is_hidden_beside_that_of_the_variable(
     sandbox: Sandbox, space: Workspace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     import pwd
@@ -371,7 +367,7 @@ def test_b8_the_home_of_the_user_database_is_hidden_beside_that_of_the_variable(
         assert home is None or "home" in told.stdout
 
 
-def test_b8_secrets_in_the_workspace_are_covered(sandbox: Sandbox, space: Workspace) -> None:
+def test_secrets_in_the_workspace_are_covered(sandbox: Sandbox, space: Workspace) -> None:
     places = (
         ".ssh/id_rsa",
         ".env",
@@ -391,7 +387,7 @@ def test_b8_secrets_in_the_workspace_are_covered(sandbox: Sandbox, space: Worksp
 
 
 @pytest.mark.parametrize("variable", ["TMPDIR", "XDG_RUNTIME_DIR"])
-def test_b8_folders_for_temporary_files_are_covered(
+def test_folders_for_temporary_files_are_covered(
     sandbox: Sandbox, space: Workspace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str
 ) -> None:
     folder = tmp_path / "temporary"
@@ -403,12 +399,12 @@ def test_b8_folders_for_temporary_files_are_covered(
     assert told.stdout == "/tmp\n"
 
 
-def test_b8_with_network_the_card_says_what_else_is_reached(space: Workspace) -> None:
+def test_with_network_the_card_says_what_else_is_reached(space: Workspace) -> None:
     told = Sandbox("/usr/bin/bwrap").describe(network=True, space=space)
     assert told.endswith("with network, this machine's own services included")
 
 
-def test_b8_a_workspace_too_large_to_watch_is_confined_in_part_only(
+def test_a_workspace_too_large_to_watch_is_confined_in_part_only(
     space: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tools import survey
@@ -421,7 +417,7 @@ def test_b8_a_workspace_too_large_to_watch_is_confined_in_part_only(
     assert told.startswith("sandboxed only in part, because the workspace holds more than 2 files")
 
 
-def test_b8_the_home_of_somebody_else_is_a_home_too(
+def test_the_home_of_somebody_else_is_a_home_too(
     sandbox: Sandbox, space: Workspace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     other = tmp_path / "srv" / "alice"
@@ -434,14 +430,14 @@ def test_b8_the_home_of_somebody_else_is_a_home_too(
     assert "home not hidden" in told and "only in part" in told
 
 
-def test_b8_homes_are_found_in_the_user_database() -> None:
+def test_homes_are_found_in_the_user_database() -> None:
     for home in mounts._other_homes():
         assert home.is_dir()
         assert home != Path("/")
         assert not mounts.holds_system(home)
 
 
-def test_b5_no_project_puts_its_own_bubblewrap_first(
+def test_no_project_puts_its_own_bubblewrap_first(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     if not any(Path(folder, "bwrap").exists() for folder in sandboxes._PROGRAMS):
@@ -453,12 +449,12 @@ def test_b5_no_project_puts_its_own_bubblewrap_first(
     assert find_sandbox.__wrapped__().bwrap == sandbox.bwrap
 
 
-def test_b8_the_system_keeps_its_secrets(sandbox: Sandbox, space: Workspace) -> None:
+def test_the_system_keeps_its_secrets(sandbox: Sandbox, space: Workspace) -> None:
     told = inside(sandbox, space, "cat /etc/shadow /etc/gshadow /etc/sudoers /etc/ssh/ssh_host_*_key")
     assert told.stdout == ""
 
 
-def test_b8_beside_the_system_only_programs_of_path_are_seen(
+def test_beside_the_system_only_programs_of_path_are_seen(
     sandbox: Sandbox, space: Workspace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "kit" / "bin").mkdir(parents=True)

@@ -564,7 +564,7 @@ async def test_a_rule_is_shown_and_taken_back() -> None:
     assert "such calls ask again" in told.seen
 
 
-async def test_b6_what_was_moved_aside_is_shown_and_put_back(tmp_path: Path) -> None:
+async def test_what_was_moved_aside_is_shown_and_put_back(tmp_path: Path) -> None:
     from app import paths
     from tools.aside import Aside
 

@@ -358,7 +358,7 @@ async def test_a_rule_that_is_no_longer_obeyed_is_told_as_such(room: MakeRoom, t
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("private", [False, True])
-async def test_b6_what_a_command_left_that_would_become_code_waits_for_a_person(
+async def test_what_a_command_left_that_would_become_code_waits_for_a_person(
     room: MakeRoom, tmp_path: Path, isolated_home: Path, private: bool
 ) -> None:
     if not find_sandbox().proven:
