@@ -8,18 +8,21 @@ counts, because its mere presence beside other tests runs it, in editors too.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from tools.names import plain_name
 
 _EVERYWHERE = frozenset(
-    ".fireside .git git~1 .hg .svn .bzr .jj .direnv .ssh .gnupg .ipython launchagents launchdaemons init.d "
-    "cron.d cron.daily cron.hourly cron.weekly cron.monthly".split()
+    ".fireside .git git~1 .hg .svn .bzr .jj .direnv .ssh .gnupg .ipython launchagents launchdaemons "
+    "init.d cron.d cron.daily cron.hourly cron.weekly cron.monthly .hooks .shadowenv.d sitecustomize "
+    "usercustomize".split()
 )
 """Folders that act wherever they lie."""
 _IN_PROJECTS = frozenset(
-    ".vscode .idea .zed .cursor .windsurf .fleet .nova .vs .run .theia .devcontainer .husky .githooks .hooks "
+    ".vscode .idea .zed .cursor .windsurf .fleet .nova .vs .run .theia .devcontainer .husky .githooks "
     ".github .gitlab .gitea .forgejo .circleci .buildkite .woodpecker .claude .codex .gemini .continue "
-    ".clinerules .opencode .junie .roo .kiro .amazonq .mvn .emacs.d .vim .nvim".split()
+    ".clinerules .opencode .junie .roo .kiro .amazonq .mvn .emacs.d .vim .nvim .helix .mise .idx .agents "
+    ".qwen .codesandbox .semaphore .teamcity .builds .externaltoolbuilders".split()
 )
 """Folders that act at the top of what somebody opens as a project: not among installed packages."""
 _FILES_EVERYWHERE = frozenset(
@@ -28,17 +31,26 @@ _FILES_EVERYWHERE = frozenset(
     ".xinitrc .xprofile .xsession .xsessionrc .pam_environment config.fish .gitconfig .pythonrc "
     ".pythonrc.py .pdbrc .gdbinit .lldbinit .vimrc .exrc .nvimrc .nvim.lua .lvimrc .local.vimrc .gvimrc "
     "_vimrc .emacs .dir-locals.el .dir-locals-2.el .tmux.conf .screenrc .wgetrc .curlrc .netrc .rprofile "
-    ".octaverc .ghci .ocamlinit .iex.exs .erlang .irbrc .pryrc .psqlrc .sqliterc .tool-versions "
-    ".mise.toml mise.toml .mise.local.toml mise.local.toml .rtx.toml sitecustomize.py usercustomize.py "
-    "crontab sudoers ld.so.preload".split()
+    ".octaverc .ghci .ocamlinit .iex.exs .erlang .irbrc .pryrc .psqlrc .sqliterc .tool-versions .perldb "
+    ".byebugrc .renviron .rdata startup.m latexmkrc .latexmkrc .lazy.lua .ycm_extra_conf.py .pylintrc "
+    "rust-toolchain rust-toolchain.toml .bazelversion .bazeliskrc .mise.toml mise.toml .mise.local.toml "
+    "mise.local.toml .rtx.toml sitecustomize.py usercustomize.py crontab sudoers ld.so.preload".split()
 )
 _FILES_IN_PROJECTS = frozenset(
     ".gitmodules .gitattributes .npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs .pnpmfile.mjs .pypirc .mcp.json "
     ".pre-commit-config.yaml .pre-commit-config.yml .pre-commit-hooks.yaml lefthook.yml .lefthook.yml "
     "lefthook.yaml .lefthook.yaml .overcommit.yml .gitlab-ci.yml .travis.yml azure-pipelines.yml "
     ".drone.yml .cirrus.yml agents.md claude.md claude.local.md gemini.md .cursorrules .windsurfrules "
-    ".aider.conf.yml opencode.json .crush.json .goosehints .rules .bazelrc .rspec conftest.py".split()
+    ".aider.conf.yml opencode.json .crush.json .goosehints .rules .bazelrc .rspec conftest.py "
+    ".devcontainer.json .gitpod.yml .replit lefthook-local.yml .lefthook-local.yml lefthook.toml "
+    ".lefthook.toml lefthook.json .lefthook.json .huskyrc .huskyrc.js .huskyrc.json .pnp.cjs .pnp.js "
+    ".pnp.loader.mjs agents.override.md qwen.md warp.md crush.md jenkinsfile bitbucket-pipelines.yml "
+    "appveyor.yml .appveyor.yml .build.yml .woodpecker.yml .woodpecker.yaml .eslintrc.js .eslintrc.cjs "
+    ".prettierrc.js .prettierrc.cjs .prettierrc.mjs .stylelintrc.js .stylelintrc.cjs .rubocop.yml "
+    "ipython_config.py jupyter_notebook_config.py jupyter_server_config.py jupyter_lab_config.py "
+    "jupyter_config.py".split()
 )
+_PYTHON_STARTS = ("sitecustomize.", "usercustomize.")
 _ENDINGS = (".pth", ".code-workspace", ".sublime-project", ".desktop")
 _BELOW = {
     ".config": frozenset(
@@ -46,12 +58,9 @@ _BELOW = {
     ),
     ".local": frozenset(("bin", "lib")),
     ".cargo": frozenset(("bin", "config", "config.toml", "env")),
-    ".yarn": frozenset(("releases", "plugins")),
+    ".yarn": frozenset(("releases", "plugins", "sdks")),
     ".gradle": frozenset(("init.d", "init.gradle", "init.gradle.kts")),
-    ".bundle": frozenset(("config",)),
-    ".jupyter": frozenset(
-        ("jupyter_notebook_config.py", "jupyter_server_config.py", "jupyter_lab_config.py")
-    ),
+    ".bundle": frozenset(("config", "plugin")),
 }
 _PACKAGES = frozenset(("node_modules", "site-packages", "dist-packages"))
 
@@ -75,10 +84,23 @@ def is_code(parts: Sequence[str]) -> bool:
     return (
         last in _FILES_EVERYWHERE
         or last.endswith(_ENDINGS)
+        or last.startswith(_PYTHON_STARTS)
         or (not in_packages and last in _FILES_IN_PROJECTS)
     )
 
 
+def is_code_anywhere(parts: Sequence[str]) -> bool:
+    """Whether a whole path leads through a folder that acts wherever it lies, as one or below another."""
+    names = [plain_name(part) for part in parts]
+    pairs = pairwise(names)
+    return not _EVERYWHERE.isdisjoint(names) or any(below in _BELOW.get(above, ()) for above, below in pairs)
+
+
+def holds_code(parts: Sequence[str]) -> bool:
+    """Whether the folder at these parts of a whole path is one that acts, or whose entries may."""
+    return is_code_anywhere(parts) or any(plain_name(part) in _BELOW for part in parts[-1:])
+
+
 def may_be_code(plain: str) -> bool:
     """Whether a name as `plain_name` gives it is one that `is_code` must look at: for walks over many."""
-    return plain in _LOOKED_AT or plain.endswith(_ENDINGS)
+    return plain in _LOOKED_AT or plain.endswith(_ENDINGS) or plain.startswith(_PYTHON_STARTS)

@@ -21,6 +21,11 @@ from tools.survey import Key, Survey
 from tools.workspace import Workspace
 
 _SYSTEM = ("/usr", "/etc", "/var", "/proc", "/sys", "/dev", "/run", "/boot", "/bin", "/sbin", "/lib", "/opt")
+_WORKING = (
+    "/usr /etc /bin /sbin /lib /lib32 /lib64 /libx32 /boot /proc /sys /dev /nix /gnu /snap /var/lib "
+    "/var/spool /var/cache"
+).split()
+_NOT_WORKING = ("/dev/shm", "/usr/src", "/usr/local/src")
 _OF_SYSTEM = frozenset(
     "bin sbin lib lib32 lib64 libx32 usr etc var opt nix gnu snap sw sys proc dev boot run".split()
 )
@@ -66,6 +71,13 @@ def hides_homes() -> bool:
 def holds_system(folder: Path) -> bool:
     """Whether `folder` is, or has in it, a part of the system."""
     return any(_is_within(Path(part), folder) for part in _SYSTEM)
+
+
+def is_of_system(folder: Path) -> bool:
+    """Whether what lies in `folder` makes this machine work, or runs by name."""
+    of_system = any(_is_within(folder, Path(part)) for part in _WORKING)
+    ours = any(_is_within(folder, Path(part)) for part in _NOT_WORKING)
+    return (of_system and not ours) or _is_below(folder, _own_programs())
 
 
 def holds_homes(folder: Path) -> bool:

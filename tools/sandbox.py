@@ -17,7 +17,9 @@ from functools import cache
 from pathlib import Path
 
 from tools import mounts
+from tools.code_names import holds_code
 from tools.seccomp import filter_program
+from tools.secrets import is_secret
 from tools.survey import Key, Survey, survey
 from tools.workspace import Workspace
 
@@ -66,6 +68,12 @@ class Sandbox:
             return "the workspace holds a home folder, so that all in it can be read and changed"
         if space.root in mounts.programs(space):
             return "the workspace itself is a folder of programs"
+        if mounts.is_of_system(space.root):
+            return f"the workspace {space.root} is a part of the system or of programs"
+        if is_secret(space.root):
+            return "the workspace itself is a place of keys and passwords"
+        if holds_code(space.root.parts):
+            return "the workspace itself is a folder whose files other programs run or obey"
         return verdict(space)
 
     def describe(self, *, network: bool, space: Workspace | None = None) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from tools.code_names import is_code
+from tools.code_names import is_code, is_code_anywhere
 from tools.definition import ToolError
 from tools.expected import expect
 from tools.names import plain_name
@@ -115,7 +115,8 @@ class Workspace:
         lies_in = _is_below(real, self.root)
         parts = real.relative_to(self.root).parts if lies_in else real.parts
         names = tuple(map(plain_name, real.parts))
-        code = is_code(parts) or any(_is_named(path, names, 1) for path in self.path_folders)
+        acts = is_code(parts) or is_code_anywhere(real.parts)
+        code = acts or any(_is_named(path, names, 1) for path in self.path_folders)
         hidden = any(_is_named(path, names) for path in self.hidden)
         secret = secret or is_secret(real) or _is_of_a_process(real) or self._is_linked(real)
         border = self._guard(real) if lies_in else "outside the workspace"

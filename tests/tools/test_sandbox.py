@@ -7,7 +7,9 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,11 +17,19 @@ from tests.tools.conftest import Use
 from tools import escape, mounts
 from tools import sandbox as sandboxes
 from tools.context import ToolContext
+from tools.permissions import decide
 from tools.process import tool_environment
 from tools.sandbox import Sandbox, Wrapped, filtered, find_sandbox, look_over
 from tools.seccomp import filter_program
 from tools.shell import run_python, run_shell
 from tools.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Call:
+    name: str
+    arguments: dict[str, Any]
+
 
 pytestmark = pytest.mark.timeout(60)  # They start processes.
 
@@ -468,3 +478,53 @@ def test_beside_the_system_only_programs_of_path_are_seen(
     )
     assert told.stdout == "shown"
     assert {path.name for path in mounts._beside_system()} >= {"opt", "tmp"} & set(os.listdir("/"))
+
+
+@pytest.mark.parametrize(
+    ("folder", "why"),
+    [
+        ("/usr/lib", "part of the system"),
+        ("/usr/local", "part of the system"),
+        ("/var/lib", "part of the system"),
+        ("{home}/.local/bin", "programs"),
+        ("{home}/.rustup/toolchains", "programs"),
+        ("{home}/.ssh", "keys"),
+        ("{home}/.password-store/mine", "keys"),
+        ("{home}/.config", "run or obey"),
+        ("{home}/.config/systemd/user", "run or obey"),
+        ("{home}/project/.git/hooks", "run or obey"),
+        ("{home}/.local", "run or obey"),
+    ],
+)
+def test_b5_a_workspace_that_is_itself_of_what_is_guarded_is_not_confined(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, why: str
+) -> None:
+    home = tmp_path / "home"
+    monkeypatch.setenv("HOME", str(home))
+    root = Path(folder.format(home=home))
+    if root.is_relative_to(home):
+        root.mkdir(parents=True)
+    elif not root.is_dir():
+        pytest.skip(f"there is no {root} here")
+    space = Workspace.at(root)
+    assert why in sandbox.gap(space)
+    call = Call("run_shell", {"command": "true"})
+    assert decide(call, run_shell, "all", (), space, sandbox=sandbox).verdict == "ask"
+
+
+@pytest.mark.parametrize("folder", ["src/project", ".config/other", ".claude/worktrees/x", ".local/share/x"])
+def test_b5_a_workspace_beside_what_is_guarded_is_confined(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    root = tmp_path / "home" / folder
+    root.mkdir(parents=True)
+    space = Workspace.at(root)
+    assert sandbox.gap(space) == ""
+    assert not space.locate("src/a.py").code
+
+
+def test_a2_a_file_becomes_code_wherever_the_workspace_begins(tmp_path: Path) -> None:
+    for folder, name in ((".config", "git/config"), (".config/systemd", "user/x.service"), (".git", "a")):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        assert Workspace.at(tmp_path / folder).locate(name).code
