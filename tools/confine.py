@@ -7,9 +7,10 @@ outside of it may have meant them: these are told, and left.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Generator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tools import git_folder
@@ -29,9 +30,21 @@ NOTE_BYTES = 640
 """The longest note about what was left, in UTF-8."""
 _MOST_NAMED = 6
 _REPLACED = "replaced"
-_taken_meanwhile: list[set[Path]] = []
-"""For each run: what others moved aside since it began."""
 _MOST_SHOWN = 60
+
+
+@dataclass
+class _Flight:
+    """A run that has not ended yet."""
+
+    root: Path
+    taken: set[Path] = field(default_factory=set[Path])
+    """What others moved aside since it began."""
+    is_alone: bool = True
+    """No other one ran in this folder meanwhile: it might have moved what was being mounted."""
+
+
+_flights: list[_Flight] = []
 
 
 @dataclass(frozen=True)
@@ -51,13 +64,21 @@ async def run_confined(
 
     Raises as `run_process`, and ToolError where the workspace cannot be watched as was said before.
     """
-    taken = set[Path]()
-    _taken_meanwhile.append(taken)
+    with _flying(context.workspace) as flight, expecting() as expected:
+        return await _run(command, context, sandbox, limits, expected, flight, network=network)
+
+
+@contextlib.contextmanager
+def _flying(root: Path) -> Generator[_Flight]:
+    mine = _Flight(root)
+    for other in _flights:
+        if root == other.root or root in other.root.parents or other.root in root.parents:
+            mine.is_alone = other.is_alone = False
+    _flights.append(mine)
     try:
-        with expecting() as expected:
-            return await _run(command, context, sandbox, limits, expected, taken, network=network)
+        yield mine
     finally:
-        _taken_meanwhile[:] = [one for one in _taken_meanwhile if one is not taken]
+        _flights[:] = [one for one in _flights if one is not mine]
 
 
 async def _run(
@@ -66,7 +87,7 @@ async def _run(
     sandbox: Sandbox,
     limits: Limits,
     expected: Written,
-    taken: set[Path],
+    flight: _Flight,
     *,
     network: bool,
 ) -> tuple[Ended, str]:
@@ -77,11 +98,13 @@ async def _run(
         raise ToolError(f"Nothing was run: {before.trouble}. Call it again, and a person is asked.")
     remember(space, before)
     with filtered() as handle:
-        wrapped = sandbox.confine(command, space, network=network, found=before, filter_fd=handle)
+        # A folder is mounted to be written only where nobody can have put a link in its place.
+        found = before if flight.is_alone else replace(before, repositories=[])
+        wrapped = sandbox.confine(command, space, network=network, found=found, filter_fd=handle)
 
         async def settle() -> str:
             settling = asyncio.to_thread(
-                _settle, context, before, wrapped, expected, taken, sandbox.wraps(space)
+                _settle, context, before, wrapped, expected, flight, sandbox.wraps(space)
             )
             return await asyncio.shield(asyncio.ensure_future(settling))
 
@@ -107,14 +130,15 @@ def _settle(
     before: Survey,
     wrapped: Wrapped,
     expected: Written,
-    taken: set[Path],
+    flight: _Flight,
     confined: bool,
 ) -> str:
     space = context.place
     try:
         if not before.is_whole:  # What it did not get to would seem to be made since.
             return f"[what it left could not be looked at: {before.trouble}]"
-        left = compare(before, look_over(space), wrapped.guarded, expected, taken)
+        guarded = wrapped.guarded if flight.is_alone else frozenset[Key]()
+        left = compare(before, look_over(space), guarded, expected, flight.taken)
         return tidy(space, left, context.aside) if confined else _told(space, left)
     except Exception as err:  # Whatever it left, its output must not get lost over that.
         logger.warning("what a run left could not be looked at", exc_info=True)
@@ -176,8 +200,8 @@ def tidy(space: Workspace, left: Left, aside: Aside) -> str:
     for spot, reason in left.spots:
         if reason == _REPLACED:
             continue
-        for others in _taken_meanwhile:
-            others.add(spot.path)
+        for flight in _flights:
+            flight.taken.add(spot.path)
         try:
             if aside.take(space.root, spot.path, reason) is not None:
                 moved.append(spot)
