@@ -131,7 +131,7 @@ def options(space: Workspace, found: Survey, *, network: bool) -> tuple[list[str
     parts += ("--bind", str(space.root), str(space.root))
     guards, guarded = _guards(found)
     parts += guards
-    for path in (*found.secrets, *_hidden(space, covered)):
+    for path in (*found.secrets, *_hidden(space, covered), *_linked_secrets(space)):
         parts += ("--tmpfs", str(path)) if path.is_dir() else ("--ro-bind", "/dev/null", str(path))
     return parts, guarded
 
@@ -145,6 +145,14 @@ def _guards(found: Survey) -> tuple[list[str], frozenset[Key]]:
     for spot in spots[:_MOST_GUARDS]:
         parts += ("--ro-bind", str(spot.path), str(spot.path))
     return parts, frozenset(spot.key for spot in spots[:_MOST_GUARDS])
+
+
+def _linked_secrets(space: Workspace) -> list[Path]:
+    """Settings with a token, of the repository that is shown beside the workspace."""
+    found = [
+        folder / name for folder in linked_repository(space.root) for name in ("config", "config.worktree")
+    ]
+    return [path for path in found if path.is_file() and is_secret(path)]
 
 
 def _hidden(space: Workspace, covered: Sequence[Path]) -> Iterator[Path]:

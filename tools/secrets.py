@@ -55,6 +55,11 @@ _ASKED = frozenset(
 )
 """Files that hold a token only sometimes: what they say decides."""
 _TOKEN = re.compile(rb"(?i)auth|token|passw|secret|api_?key|://[^/\s:@]*:[^/\s@]+@")
+_OF_GIT = frozenset(("config", "config.worktree", ".gitmodules", ".gitconfig"))
+_IN_ADDRESS = re.compile(
+    rb"(?i)://(?:[^/\s:@]*:[^/\s@]+|[^/\s:@]{20,})@|^\s*(?:extraheader|password)\s*=", re.M
+)
+"""A password, or a token in place of a name, among the settings of a repository."""
 _COPY = re.compile(r"(?:\.(?:bak|backup|old|orig|save|copy|tmp|sw[nop]|\d)|~)+\Z")
 """What editors and people hang on the name of a file that they keep a copy of."""
 _KEYS = (".pem", ".key", ".p8", ".asc")
@@ -77,6 +82,8 @@ def is_secret(path: Path) -> bool:
     name = parts[-1] if parts else ""
     if not _ASKED.isdisjoint(_bare(name)):
         return _says(path, _TOKEN)
+    if not _OF_GIT.isdisjoint(_bare(name)) and (name[:1] == "." or any(map(_is_of_git, parts[:-1]))):
+        return _says(path, _IN_ADDRESS)
     return name.endswith(_KEYS) and _EXAMPLES.isdisjoint(parts) and _says(path, _KEY)
 
 
@@ -100,7 +107,11 @@ def _bare(name: str) -> tuple[str, str, str]:
     return name, bare, bare.removeprefix(".") if bare != name else bare
 
 
-_LOOKED_AT = _FOLDERS | _FILES | _ASKED | frozenset(pair[-1] for pair in _PAIRS)
+def _is_of_git(folder: str) -> bool:
+    return folder.endswith(".git")
+
+
+_LOOKED_AT = _FOLDERS | _FILES | _ASKED | _OF_GIT | frozenset(pair[-1] for pair in _PAIRS)
 
 
 def _says(path: Path, wanted: re.Pattern[bytes]) -> bool:

@@ -528,3 +528,23 @@ def test_a2_a_file_becomes_code_wherever_the_workspace_begins(tmp_path: Path) ->
     for folder, name in ((".config", "git/config"), (".config/systemd", "user/x.service"), (".git", "a")):
         (tmp_path / folder).mkdir(parents=True, exist_ok=True)
         assert Workspace.at(tmp_path / folder).locate(name).code
+
+
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_b5_a_token_in_the_settings_of_the_repository_is_covered(
+    sandbox: Sandbox, tmp_path: Path, is_linked: bool
+) -> None:
+    git, root = tmp_path / "main" / ".git", tmp_path / ("tree" if is_linked else "main")
+    for name in ("objects", "refs", "worktrees/tree"):
+        (git / name).mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    (git / "config").write_text('[remote "o"]\n\turl = https://me:hunter2@example.com/x\n')
+    if is_linked:
+        root.mkdir()
+        link = git / "worktrees" / "tree"
+        (root / ".git").write_text(f"gitdir: {link}\n")
+        (link / "gitdir").write_text(f"{root / '.git'}\n")
+        (link / "commondir").write_text("../..\n")
+    ended = inside(sandbox, Workspace.at(root), f"cat {git}/HEAD; cat {git}/config; grep -r hunter {git}")
+    assert "refs/heads/main" in ended.stdout
+    assert "hunter" not in ended.stdout

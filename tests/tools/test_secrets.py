@@ -98,3 +98,32 @@ def test_of_some_files_the_content_decides(tmp_path: Path) -> None:
     assert is_secret(key)
     assert not is_secret(public)
     assert not is_secret(tmp_path / "missing.pem")
+
+
+@pytest.mark.parametrize(
+    "name", [".git/config", "x.git/config", ".git/modules/a/config", ".gitmodules", ".git/config.bak"]
+)
+@pytest.mark.parametrize(
+    ("setting", "tells"),
+    [
+        ("url = https://me:pass@example.com/x.git", True),
+        ("url = https://:pass@example.com/x.git", True),
+        ("url = https://ghp_0123456789abcdefghij@example.com/x", True),
+        ("extraheader = AUTHORIZATION: basic eDp5", True),
+        ("url = https://example.com/x.git", False),
+        ("url = https://me@example.com/x.git", False),
+        ("url = ssh://git@example.com:22/x.git", False),
+        ("url = git@example.com:me/x.git", False),
+    ],
+)
+def test_settings_of_a_repository_with_a_token_are_secret(
+    tmp_path: Path, name: str, setting: str, tells: bool
+) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'[remote "origin"]\n\t{setting}\n')
+    assert is_secret(path) is tells
+    assert may_be_secret(path.name)
+    other = tmp_path / "config"
+    other.write_text(f"{setting}\n")
+    assert not is_secret(other)
