@@ -119,7 +119,7 @@ class Sandbox:
 
 def look_over(space: Workspace) -> Survey:
     """The workspace as it is now; not on the event loop."""
-    return survey(space.root, hidden=space.hidden, programs=mounts.programs(space))
+    return survey(space.root, hidden=space.hidden, programs=mounts.programs(space), twins=space.twins)
 
 
 _verdicts: dict[Path, tuple[float, str]] = {}

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -73,18 +74,28 @@ class Survey:
         return ""
 
 
-def survey(root: Path, *, hidden: Sequence[Path] = (), programs: Sequence[Path] = ()) -> Survey:
-    """Look over `root`, a real path. `hidden` is left out; the folders `programs` below it are code.
+def survey(
+    root: Path,
+    *,
+    hidden: Sequence[Path] = (),
+    programs: Sequence[Path] = (),
+    twins: Collection[tuple[int, int]] = (),
+) -> Survey:
+    """Look over `root`, a real path. `hidden` is left out; the folders `programs` below it are code, and
+    files of these devices and numbers, `twins`, are secret.
 
     Takes about a second for 200,000 files: not on the event loop. Never raises for what it meets.
     """
-    look = _Look(root, frozenset(map(str, hidden)), frozenset(map(str, programs)))
+    look = _Look(root, frozenset(map(str, hidden)), frozenset(map(str, programs)), frozenset(twins))
     look.whole()
     return look.found
 
 
 class _Look:
-    def __init__(self, root: Path, hidden: frozenset[str], programs: frozenset[str]) -> None:
+    def __init__(
+        self, root: Path, hidden: frozenset[str], programs: frozenset[str], twins: frozenset[tuple[int, int]]
+    ) -> None:
+        self._twins = twins
         self._root = root
         self._programs = programs
         self._left_out = hidden | programs
@@ -111,6 +122,8 @@ class _Look:
             self._add(Path(path), Spot(Path(path), _key(path)))
             return
         self.found.entries += len(entries)
+        if self._twins:
+            self._secret_twins(Path(path), entries)
         bare = None
         if in_git is None and git_folder.is_git_folder(entries):
             bare = Path(path)
@@ -124,6 +137,13 @@ class _Look:
                 self._todo.append((f"{start}/{name}", (*parts, plain), None))
             elif is_folder and f"{start}/{name}" in self._programs:
                 self._add(Path(path, name), Spot(Path(path, name), _key(f"{start}/{name}")))
+
+    def _secret_twins(self, folder: Path, names: Collection[str]) -> None:
+        for path in (folder / name for name in names):
+            with suppress(OSError):
+                found = os.lstat(path)
+                if (found.st_dev, found.st_ino) in self._twins and path not in self.found.secrets:
+                    self.found.secrets.append(path)
 
     def _entry(
         self,

@@ -65,7 +65,9 @@ class Workspace:
     home: Path | None = None
     """The real home folder, where the workspace is it or holds it."""
     links: tuple[Path, ...] = ()
-    """Where the links lead that have the name of a secret in the home folder."""
+    """Where the links lead that have the name of a secret in the home folder or right in the workspace."""
+    twins: frozenset[tuple[int, int]] = frozenset()
+    """Device and number of such files there that have a further name, and of those in folders of keys."""
 
     @classmethod
     def at(cls, folder: str | Path, *, hidden: tuple[Path, ...] = ()) -> Workspace:
@@ -83,7 +85,8 @@ class Workspace:
         folders = tuple(Path(os.path.realpath(name)) for name in names if name.startswith("/"))
         home = Path(os.path.realpath(os.path.expanduser("~")))
         own = tuple(Path(os.path.realpath(path)) for path in hidden)
-        return cls(root, own, folders, home if _is_below(home, root) else None, tuple(_secret_links(home)))
+        wide = home if _is_below(home, root) else None
+        return cls(root, own, folders, wide, tuple(_secret_links(home, root)), frozenset(_twins(home, root)))
 
     @property
     def width(self) -> str:
@@ -142,7 +145,17 @@ class Workspace:
         return named or _is_of_a_process(path) or self._is_linked(path)
 
     def _is_linked(self, real: Path) -> bool:
-        return any(_is_below(real, path) for path in self.links)
+        return any(_is_below(real, path) for path in self.links) or self._is_twin(real)
+
+    def _is_twin(self, real: Path) -> bool:
+        """Whether it is a secret file, by another name."""
+        if not self.twins:
+            return False
+        try:
+            found = os.stat(real, follow_symlinks=False)
+        except (OSError, ValueError):
+            return False
+        return (found.st_dev, found.st_ino) in self.twins
 
     def _guard(self, real: Path) -> str:
         """Why a path in the workspace does not count as inside: it is too wide to be meant whole."""
@@ -183,17 +196,37 @@ def _is_of_a_process(real: Path) -> bool:
             return False
 
 
-def _secret_links(home: Path) -> Iterator[Path]:
-    for folder in (home, home / ".config", home / ".local" / "share"):
-        try:
-            found = [entry.name for entry in os.scandir(folder) if entry.is_symlink()]
-        except OSError:
-            continue
-        for name in found:
-            leads = Path(os.path.realpath(folder / name))
-            # A link to a folder around the home folder would make all of it secret.
-            if is_secret(folder / name) and not _is_below(home, leads):
+def _secret_links(home: Path, root: Path) -> Iterator[Path]:
+    for folder in (home, home / ".config", home / ".local" / "share", root):
+        for path in _secrets_in(folder):
+            if not path.is_symlink():
+                continue
+            leads = Path(os.path.realpath(path))
+            # A link to a folder around the home folder, or the workspace, would make all of it secret.
+            if not _is_below(home, leads) and not _is_below(root, leads):
                 yield leads
+
+
+def _twins(home: Path, root: Path) -> Iterator[tuple[int, int]]:
+    for folder in (home, *(home / name for name in _OF_KEYS), root):
+        for path in _secrets_in(folder):
+            with suppress(OSError):
+                found = path.lstat()
+                if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
+                    yield found.st_dev, found.st_ino
+
+
+_OF_KEYS = (".ssh", ".aws", ".gnupg", ".kube", ".docker", ".config/gh", ".config/gcloud")
+
+
+def _secrets_in(folder: Path) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            found = [folder / entry.name for entry in entries]
+    except OSError:
+        return []
+    of_keys = is_secret(folder)
+    return [path for path in found if of_keys or (may_be_secret(plain_name(path.name)) and is_secret(path))]
 
 
 def _refuse_loops(path: Path) -> None:

@@ -548,3 +548,28 @@ def test_b5_a_token_in_the_settings_of_the_repository_is_covered(
     ended = inside(sandbox, Workspace.at(root), f"cat {git}/HEAD; cat {git}/config; grep -r hunter {git}")
     assert "refs/heads/main" in ended.stdout
     assert "hunter" not in ended.stdout
+
+
+def test_b7_a_further_name_of_a_secret_is_one(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, root = tmp_path / "home", tmp_path / "ws"
+    (home / ".ssh").mkdir(parents=True)
+    (root / "deep").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    (home / ".ssh" / "mine").write_text("hunter1")
+    (root / ".env").write_text("hunter2")
+    (root / "settings").write_text("hunter3")
+    (root / "other").write_text("plain")
+    os.link(home / ".ssh" / "mine", root / "deep" / "key.txt")
+    os.link(root / ".env", root / "deep" / "b.txt")
+    os.link(root / "other", root / "deep" / "c.txt")
+    (root / ".env.local").symlink_to("settings")
+    space = Workspace.at(root)
+    for name in ("deep/key.txt", "deep/b.txt", "settings"):
+        assert space.locate(name).secret
+        assert space.bar_below(root)(root / name)
+    assert not space.locate("other").secret
+    ended = inside(sandbox, space, "cat deep/* settings; grep -r hunter .")
+    assert "hunter" not in ended.stdout
+    assert "plain" in ended.stdout
