@@ -44,6 +44,10 @@ _COMPARING_TESTS = frozenset(
     "== != > >= < <= eq equalto ne gt greaterthan ge lt lessthan le in".split()
 )  # fmt: skip
 _TEXT_TESTS = frozenset({"lower", "upper"})
+_HASHING_TESTS = frozenset({"filter", "test"})
+_BY_ATTRIBUTE = frozenset("dictsort groupby max min rejectattr selectattr sort unique".split())
+MAX_STEPS = 100
+"""Most names that an attribute may be made of, each looked up in every item."""
 
 
 def offered_filters() -> dict[str, Callable[..., Any]]:
@@ -51,12 +55,13 @@ def offered_filters() -> dict[str, Callable[..., Any]]:
     found: dict[str, Callable[..., Any]] = {}
     for name in (*_TEXT, *_SHALLOW, *_DEEP, *_SHAPED):
         found[name] = _metered(name, _FILTERS[name])
-    return found | {
+    own: dict[str, Callable[..., Any]] = {
         "abs": _absolute, "center": _center, "e": _escape, "escape": _escape, "filesizeformat": _file_size,
         "float": _float, "forceescape": _escape, "format": _format, "from_json": _from_json,
         "indent": _indent, "int": _int, "join": _join, "replace": _replace, "round": _round,
         "safe": meter.text_of, "string": meter.text_of, "sum": _sum, "tojson": _to_json,
     }  # fmt: skip
+    return found | {name: _looked_through(function) for name, function in own.items()}
 
 
 def offered_tests() -> dict[str, Callable[..., Any]]:
@@ -66,7 +71,22 @@ def offered_tests() -> dict[str, Callable[..., Any]]:
         found[name] = _comparing(_TESTS[name])
     for name in _TEXT_TESTS:
         found[name] = _of_text(_TESTS[name])
+    for name in _HASHING_TESTS:
+        found[name] = _looked_through(_TESTS[name], first=0)
     return found
+
+
+def _looked_through(function: Callable[..., Any], first: int = 1) -> Callable[..., Any]:
+    """A function whose arguments from the `first` on are charged: they may be nested without end."""
+    leading = first + (1 if hasattr(function, "jinja_pass_arg") else 0)
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        if more := (*args[leading:], *kwargs.values()):
+            meter.look_through(more)
+        return function(*args, **kwargs)
+
+    return wrapped
 
 
 def _comparing(test: Callable[..., bool]) -> Callable[..., bool]:
@@ -79,7 +99,12 @@ def _comparing(test: Callable[..., bool]) -> Callable[..., bool]:
 
 
 def _of_text(test: Callable[[str], bool]) -> Callable[[Any], bool]:
-    return lambda value: test(meter.text_of(value))
+    def told(value: Any) -> bool:
+        text = meter.text_of(value)
+        meter.current.made(text)
+        return test(text)
+
+    return told
 
 
 def _metered(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -93,11 +118,15 @@ def _metered(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         if name in _TEXT:
             given = _text_for(name, given)
             args = (*args[:leading], given, *args[leading + 1 :])
+            if name == "trim":
+                methods.check_pairs(given, (*args[leading + 1 :], *kwargs.values()))
         elif name in _DEEP:
             meter.look_through(given)
             _spread(given)
         elif name not in ("d", "default", "attr", "count", "length"):
             _spread(given)
+        if name in _BY_ATTRIBUTE or "attribute" in kwargs:
+            _check_attributes((*args[leading + 1 : leading + 4], kwargs.get("attribute")), name)
         if name in _SHAPED:
             _check_shape((*args[leading + 1 :], *kwargs.values()))
         return _counted(function(*args, **kwargs), given)
@@ -123,6 +152,13 @@ def _spread(given: Any) -> None:
         meter.current.charge(2 * len(given))
     elif isinstance(given, Sized):
         meter.current.charge(1 + len(given) // 4)
+
+
+def _check_attributes(values: tuple[Any, ...], name: str) -> None:
+    """Refuse a way through the items that has very many steps."""
+    for value in values[:1] + values[-1:] if name.endswith("attr") else values:
+        if isinstance(value, str) and value.count(".") + value.count(",") > MAX_STEPS:
+            raise LimitError(f"it looks up more than {MAX_STEPS} names in one another")
 
 
 def _check_shape(values: Iterable[Any]) -> None:

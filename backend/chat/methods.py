@@ -42,6 +42,8 @@ _DIGITS = re.compile(r"\d+")
 _BLANKS = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
 _PADDING = frozenset({"center", "ljust", "rjust", "zfill"})
 _CASING = frozenset({"capitalize", "casefold", "lower", "swapcase", "title", "upper"})
+_BY_PAIRS = frozenset("lstrip rfind rindex rpartition rsplit rstrip strip".split())
+"""Methods that may hold each character against each one of their argument."""
 _SPLITTING = frozenset({"split", "rsplit", "splitlines"})
 _PLAIN = frozenset(
     "count endswith find index isalnum isalpha isascii isdecimal isdigit isidentifier islower isnumeric"
@@ -209,6 +211,8 @@ def _check_text_method(owner: str, name: str, args: tuple[Any, ...], kwargs: Map
     """Refuse a str method that would make far more text than it was given."""
     values = (*args, *kwargs.values())
     width = char_width(owner) if owner else 1
+    if name in _BY_PAIRS:
+        check_pairs(owner, values)
     if name in ("format", "format_map"):
         check_format(owner, values)
     elif name in _PADDING:
@@ -231,6 +235,13 @@ def _check_text_method(owner: str, name: str, args: tuple[Any, ...], kwargs: Map
     elif name not in _PLAIN:
         raise SecurityError(f"str.{name} is not offered to chat templates")
     current.charge(1 + len(owner) * width // BYTES_PER_UNIT)
+
+
+def check_pairs(text: str, values: Iterable[Any]) -> None:
+    """Account for the work of a method that holds every character against every one of an argument."""
+    for value in values:
+        if isinstance(value, str):
+            current.charge(1 + len(text) * len(value) // 256)
 
 
 def check_width(width: int) -> None:

@@ -93,6 +93,24 @@ class _Metering(NodeTransformer):
             pair.key = _measured(pair.key)
         return _filtered(node, _LITERAL)
 
+    def visit_Call(self, node: nodes.Call) -> nodes.Node:
+        return self._spread(node)
+
+    def visit_Filter(self, node: nodes.Filter) -> nodes.Node:
+        return self._spread(node)
+
+    def visit_Test(self, node: nodes.Test) -> nodes.Node:
+        return self._spread(node)
+
+    def _spread(self, node: nodes.Call | nodes.Filter | nodes.Test) -> nodes.Node:
+        """What is spread over arguments is copied before anybody is called."""
+        self.generic_visit(node)
+        if node.dyn_args is not None:
+            node.dyn_args = _filtered(node.dyn_args, _LOOP)
+        if node.dyn_kwargs is not None:
+            node.dyn_kwargs = _filtered(node.dyn_kwargs, _LOOP)
+        return node
+
     def visit_Macro(self, node: nodes.Macro) -> list[nodes.Node]:
         self.generic_visit(node)
         return [_charge_for(node), node]
