@@ -38,7 +38,7 @@ class Preview:
 def show_call(name: str, arguments: Mapping[str, Any]) -> str:
     """The exact call. Each line of a value carries a rule, so that no value can imitate a field."""
     lines = [visible(name)]
-    labels = {key: one_row(key) for key in arguments}
+    labels = {key: _label(key) for key in arguments}
     width = max(map(len, labels.values()), default=0)
     for key, value in arguments.items():
         label = labels[key]
@@ -48,6 +48,11 @@ def show_call(name: str, arguments: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _label(key: str) -> str:
+    """The name of an argument: never empty, and without the rule that ends it."""
+    return one_row(key).replace("│", "⟨U+2502⟩") or "⟨empty⟩"
+
+
 def value_text(value: object) -> str:
     """One argument, readable: no two of them are written alike."""
     if not isinstance(value, str):
@@ -55,7 +60,18 @@ def value_text(value: object) -> str:
     if not value:
         return "⟨empty⟩"
     shown = visible(value)
-    return f"{shown}⟨a text⟩" if _SCALAR.fullmatch(value) else shown
+    return f"{shown}⟨a text⟩" if _SCALAR.fullmatch(value) or _poses_as_nested(value) else shown
+
+
+def _poses_as_nested(text: str) -> bool:
+    """Whether a text looks like a list or an object, which is written in one row."""
+    if "\n" in text or text[:1] + text[-1:] not in ("[]", "{}"):
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def show_change(name: str, old: bytes | None, new: bytes) -> str:

@@ -1,7 +1,8 @@
 """Text from strangers, written so that a person sees every character of it, and sees which it is.
 
 Two texts that differ are written differently: what stands in ⟨brackets⟩ is never the text's own.
-Whole words of any one script stay plain; letters of one that pose as another's are told.
+Whole words of any one script stay plain; letters of one that pose as another's are told, and so is a
+character that is not written as Unicode usually writes it.
 """
 
 from __future__ import annotations
@@ -34,9 +35,15 @@ _ALPHABETS = frozenset(
 _LIKE_SIGNS = frozenset(
     "\u2215\u2044\u29f8\u2571\u2024\ua4f8\u0589\u1361\u2236\u02d0\ua789\u01c3\u01c0\u2223"
     "\u2010\u2011\u2212\u2217\u066d\u204e\u201a\u02b9\u02bc\u02c8\u2032\u07f4\u223c\u29f5"
-    "\u2216\ufe68\u2039\u203a\u276f\u3008\u3009"
+    "\u2216\ufe68\u2039\u203a\u276f\u3008\u3009\u2035\u02cb\u02ba\u2033\u02dc\u02cd\u02c6"
+    "\u23d0\u2758\u01c1\u2225\ua78a\u2e40\u30a0\u066a\u2052\u266f\u2768\u2769\u2774\u2775\u2772\u2773"
+    "\u29f9\u2572\u27cb\u27cd\u2a74\u2e35\u061b\u066b\u060d\u0703\u0704\u05c3\u16eb\u16ed\u2795\u204a\ua4fd"
 )
 """Signs that look like those of ASCII which mean something to a shell, a path or an address."""
+_LIKE_SAME = frozenset("\u0251\u0261\ua731\u1d04\u1d0f\u1d11\u1d1c\u1d20\u1d21\u1d22\u0196\ua7fe\u2c9f")
+"""Latin letters that look like others which every keyboard has."""
+_DASHES = frozenset("\u2012\u2013\u2014\u2015\u2043\ufe58\ufe31\ufe32")
+"""Dashes, which in front of a word look like the sign of an option."""
 _OVERLAYS = frozenset("\u0334\u0335\u0336\u0337\u0338\u20d2\u20d3\u20d8\u20d9\u20da\u20e5\u20e6\u20ea\u20eb")
 
 
@@ -138,15 +145,28 @@ def _count(number: int, what: str) -> str:
 # A text is turned into one of the same length that has a letter for the kind of each character:
 # a, d, s, p: an ASCII letter, digit, blank, sign; L: another Latin letter; y, g: Cyrillic and Greek
 # ones that look Latin, Y, G: others; o: another alphabet; f, F: a styled form of an ASCII letter that
-# nothing but a disguise needs, or that East Asian text has; w: a sign that looks like an ASCII one;
-# c, v, m: a combining mark, one that covers its letter, a mark of a script; `.` anything else.
+# nothing but a disguise needs, or that East Asian text has; w: a sign that looks like an ASCII one,
+# W: a form of one; t, l: a dash, a line as in tables; c, v, m: a combining mark, one that covers its
+# letter, a mark of a script; `.` anything else.
 
 _WORD = re.compile("[aLyYgGofFdc]+")
-_MARKS = re.compile("c{3,}|m{5,}|v+|(?:^|(?<=[sdpw]))c+")
-_SIGN = re.compile("(?<=[adp])w+(?=[adsp]|$)|(?:^|(?<=s))w+(?=[adp])")
+_MARKS = re.compile("c{3,}|m{5,}|v+|(?:^|(?<=[sdpwW]))c+")
+_SIGN = re.compile(
+    "(?<=[adp])[wW]+(?=[adsp]|$)|(?:^|(?<=s))[wWt]+(?=[adp])|(?<=[adp]s)W+(?=s[adp])|(?<=[ad])l(?=[ad])"
+)
+_RUN = re.compile(".m+|s", re.DOTALL)
+_MOST_MARKS = 30
 
 
 _PAIRS = (("Y", "y"), ("G", "g"))
+
+
+_POSING = {
+    **dict.fromkeys(_LIKE_SIGNS, "w"),
+    **dict.fromkeys(_DASHES, "t"),
+    **dict.fromkeys("\u2502\u2503", "l"),
+    **dict.fromkeys(_LIKE_SAME, "F"),
+}
 
 
 class _Kinds(dict[int, str]):
@@ -164,9 +184,7 @@ def _kind(char: str) -> str:
     category = unicodedata.category(char)
     if category[0] == "M":
         return _kind_of_mark(char, category)
-    if char in _LIKE_SIGNS:
-        return "w"
-    disguised = _disguise(char)
+    disguised = _POSING.get(char) or _disguise(char)
     if disguised:
         return disguised
     if category[0] != "L":
@@ -201,7 +219,7 @@ def _disguise(char: str) -> str:
     if how in ("<super>", "<sub>", "<noBreak>", "<circle>") or plain == " ":
         return ""
     if not plain.isalnum():
-        return "w"
+        return "W"
     return "f" if how == "<font>" else "F"
 
 
@@ -212,8 +230,33 @@ def _script(char: str) -> str:
     return first if first in _ALPHABETS else ""
 
 
+class _Joins(dict[int, str]):
+    """m: what may become one character with what stands before it, s: one that another is written for."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        joins = unicodedata.category(char)[0] == "M" or 0x1161 <= code <= 0x1175 or 0x11A8 <= code <= 0x11C2
+        other = not joins and unicodedata.normalize("NFC", char) != char
+        found = self[code] = "m" if joins else "s" if other else "."
+        return found
+
+
+_JOINS = _Joins()
+
+
+def _twice_written(text: str) -> Iterator[tuple[int, int, str]]:
+    """Characters that are drawn as another way to write them is, which Unicode calls the usual one."""
+    for found in _RUN.finditer(text.translate(_JOINS)):
+        start, end = found.span()
+        few = end - start <= _MOST_MARKS
+        if not few or unicodedata.normalize("NFC", text[start:end]) != text[start:end]:
+            first = start if end - start == 1 else start + 1
+            yield first, end, "".join(map(_spelled, text[first:end]))
+
+
 def _odd_letters(text: str) -> Iterator[tuple[int, int, str]]:
     """What is written in place of a part of `text`, or behind a word (a part of no length)."""
+    yield from _twice_written(text)
     kinds = text.translate(_KINDS)
     for found in _MARKS.finditer(kinds):
         yield found.start(), found.end(), "".join(map(_spelled, text[found.start() : found.end()]))

@@ -110,7 +110,7 @@ def test_more_lines_than_ever_are_all_shown() -> None:
         ("café\n".encode("latin-1"), "café\n".encode(), ["-caf⟨byte E9⟩", "+café"]),
         (b"\xff\n", b"\xfe\n", ["-⟨byte FF⟩", "+⟨byte FE⟩"]),
         ("\ufffd\n".encode(), b"\xff\n", ["-\ufffd", "+⟨byte FF⟩"]),
-        ("é\n".encode(), "e\u0301\n".encode(), ["-é", "+e\u0301"]),
+        ("é\n".encode(), "e\u0301\n".encode(), ["-é", "+e⟨U+0301⟩"]),
         (b"x\n", b"x \n", ["-x", "+x⟨1 space⟩"]),
         (b"x\ny\n", b"x\x0by\n", ["-x", "-y", "+x\u240by"]),
         (b"x\ny\n", "x\u2028y\n".encode(), ["-x", "-y", "+x⟨U+2028⟩y"]),
@@ -156,6 +156,14 @@ def test_texts_that_differ_look_different(one: str, other: str) -> None:
     assert (one == other) == (visible(one) == visible(other))
 
 
+@given(ANY, st.sampled_from("é가豈Ω क़".split()))
+def test_no_other_way_to_write_a_character_is_drawn_alike(around: str, char: str) -> None:
+    for form in ("NFC", "NFD"):
+        other = unicodedata.normalize(form, char)
+        one, two = visible(f"{around}{char}{around}"), visible(f"{around}{other}{around}")
+        assert (char == other) == (unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", two))
+
+
 @given(ANY)
 def test_a_sentence_of_visible_parts_stays_what_it_is(text: str) -> None:
     assert clean(visible(text)) == visible(text)
@@ -167,6 +175,11 @@ def test_a_value_that_poses_as_another_kind_is_told() -> None:
     assert show_call("t", {"a": "1"}) != show_call("t", {"a": 1})
     assert show_call("t", {"a": ""}) != show_call("t", {"a": "⟨empty⟩"})
     assert show_call("t", {"a": "x"}) != show_call("t", {"a": "x "})
+    assert show_call("t", {"a": "[1]"}) != show_call("t", {"a": [1]})
+    assert show_call("t", {"a": '{"b": "1"}'}) != show_call("t", {"a": {"b": "1"}})
+    assert show_call("t", {"a": "x", "": "b"}) != show_call("t", {"a": "x\nb"})
+    assert show_call("t", {"a│ b": "x"}) != show_call("t", {"a": "b│ x"})
+    assert "│ b" not in show_call("t", {"a│ b": "x"})
     assert show_call("t", {"a\nb": "x"}) != show_call("t", {"a⏎b": "x"})
 
 
@@ -192,6 +205,19 @@ def test_a_value_that_poses_as_another_kind_is_told() -> None:
         "Ϲat file",
         "հttp.org",
         "ᎪBC",
+        "e\u0301",
+        "5 \u212b",
+        "\u1100\u1161",
+        "\uf900",
+        "s\u0307\u0323",
+        "\u0958",
+        "a" + "\u0301" * 40,
+        "\u0261it push",
+        "d\u0251ta",
+        "rm \u2013rf x",
+        "rm \u2014\u2014force",
+        "a\u2502b",
+        "echo hi \uff03 && rm -rf x",
     ],
 )
 def test_letters_that_pose_as_others_and_stacks_of_marks_are_told(text: str) -> None:
@@ -212,9 +238,11 @@ def test_letters_that_pose_as_others_and_stacks_of_marks_are_told(text: str) -> 
         "שלום עולם",
         "مُحَمَّدٌ رَسُول",
         "Tiếng Việt: nước, phở, ệ, ẫ",
-        "e\u0323\u0302 naïve größe Straße İstanbul ışık łódź",
+        "ệ naïve größe Straße İstanbul ışık łódź",
         "Δt = 3 μs, λ = 2π/k, 5 Å, x², ½, “quotes” – dash… it’s",
         "Հայերեն բարև ქართული",
+        "x = 3 − 4, 1990–1995, so – or so — anyway",
+        "├── a\n│   └── b\n│ name │ size │",
     ],
 )
 def test_what_people_write_stays_as_it_is(text: str) -> None:
