@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import stat
 from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -40,6 +41,8 @@ class _Flight:
     root: Path
     taken: set[Path] = field(default_factory=set[Path])
     """What others moved aside since it began."""
+    mode: int = 0o700
+    """The permissions of the folder when it began."""
     is_alone: bool = True
     """No other one ran in this folder meanwhile: it might have moved what was being mounted."""
 
@@ -70,7 +73,7 @@ async def run_confined(
 
 @contextlib.contextmanager
 def _flying(root: Path) -> Generator[_Flight]:
-    mine = _Flight(root)
+    mine = _Flight(root, mode=stat.S_IMODE(root.stat().st_mode))
     for other in _flights:
         if root == other.root or root in other.root.parents or other.root in root.parents:
             mine.is_alone = other.is_alone = False
@@ -135,6 +138,9 @@ def _settle(
 ) -> str:
     space = context.place
     try:
+        if confined and stat.S_IMODE(space.root.stat().st_mode) != flight.mode:
+            # Closed, nothing in it could be looked at, and the person could not either.
+            space.root.chmod(flight.mode)
         if not before.is_whole:  # What it did not get to would seem to be made since.
             return f"[what it left could not be looked at: {before.trouble}]"
         guarded = wrapped.guarded if flight.is_alone else frozenset[Key]()

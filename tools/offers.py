@@ -66,16 +66,22 @@ def _command_offers(facts: Facts, command: Command, space: Workspace) -> Iterato
 def _plain_offers(facts: Facts) -> Iterator[ScopeOffer]:
     for scope in _SCOPES:
         if facts.touches_an_origin_only and not facts.origin.startswith("?"):
-            text = f"addresses at {visible(facts.origin)}"
+            text = f"addresses at {visible(facts.origin)}{_rest(facts)}"
             yield _offer(scope, facts, "host", (facts.origin,), text, others=facts.others)
         elif facts.touches_paths_only and facts.space is not None:
             space = facts.space
             values = tuple(dict.fromkeys(str(_folder(place, space)) for place in facts.places))
             names = (visible(str(Path(value).relative_to(space.root))) for value in values)
-            text = f"files below {', '.join(f'{name}/' for name in names)}"
+            text = f"files below {', '.join(f'{name}/' for name in names)}{_rest(facts)}"
             yield _offer(scope, facts, "folder", values, text, others=facts.others)
         else:
             yield _exact(facts, scope)
+
+
+def _rest(facts: Facts) -> str:
+    """What a rule is bound to beside what it names, in words."""
+    is_free = own.is_for_files(facts.tool) or own.reads_pages(facts.tool) or facts.others == canonical({})
+    return "" if is_free else ", with the same other arguments"
 
 
 def _exact(facts: Facts, scope: Scope) -> ScopeOffer:

@@ -567,3 +567,13 @@ async def test_a_work_tree_of_no_repository_is_not_one_that_git_made(use: Use, c
     )
     await use(run_shell, context, command=f"{make}; printf '[core]\\n pager = evil\\\\n' > ../../config")
     assert "w/worktrees/x/HEAD" in kept(context)
+
+
+@pytest.mark.parametrize("mode", ["000", "111", "777"])
+async def test_a_run_that_closes_the_workspace_itself_hides_nothing_in_it(
+    use: Use, space: Workspace, context: ToolContext, mode: str
+) -> None:
+    before = space.root.stat().st_mode
+    await use(run_shell, context, command=f"echo x > .e''nvrc; chmod {mode} .")
+    assert space.root.stat().st_mode == before
+    assert kept(context) == {".envrc"}

@@ -118,7 +118,7 @@ def test_what_each_mode_lets_pass(
         ("x deep/.EnvRc>hidden/e", "", "deep/other"),
     ],
 )
-def test_a2_what_becomes_code_by_what_is_around_it_asks(
+def test_what_becomes_code_by_what_is_around_it_asks(
     space: Workspace, there: str, settings: str, path: str
 ) -> None:
     for name, _, target in (one.partition(">") for one in there.split()):
@@ -240,6 +240,17 @@ def test_listing_the_workspace_may_be_remembered(space: Workspace) -> None:
 
 
 # ---- rules hold for one definition, one workspace ------------------------------------------
+
+
+def test_a_rule_says_that_it_is_bound_to_the_other_arguments(space: Workspace) -> None:
+    @tool(does="read", touch=Touch(paths=("path",)))
+    def look(path: str, also: str = "") -> None: ...
+
+    rule = offered(ask(look, space, path="src/a.py", also="/etc/hostname"))
+    assert rule.text == "look: files below src/, with the same other arguments"
+    assert ask(look, space, "ask", (rule,), path="src/b.py", also="/etc/hostname").verdict == "allow"
+    assert ask(look, space, "ask", (rule,), path="src/b.py", also="/etc/passwd").verdict == "ask"
+    assert offered(ask(look, space, path="src/a.py")).text == "look: files below src/"
 
 
 def test_a_changed_tool_asks_again(space: Workspace) -> None:

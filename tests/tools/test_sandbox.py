@@ -496,7 +496,7 @@ def test_beside_the_system_only_programs_of_path_are_seen(
         ("{home}/.local", "run or obey"),
     ],
 )
-def test_b5_a_workspace_that_is_itself_of_what_is_guarded_is_not_confined(
+def test_a_workspace_that_is_itself_of_what_is_guarded_is_not_confined(
     sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, why: str
 ) -> None:
     home = tmp_path / "home"
@@ -513,7 +513,7 @@ def test_b5_a_workspace_that_is_itself_of_what_is_guarded_is_not_confined(
 
 
 @pytest.mark.parametrize("folder", ["src/project", ".config/other", ".claude/worktrees/x", ".local/share/x"])
-def test_b5_a_workspace_beside_what_is_guarded_is_confined(
+def test_a_workspace_beside_what_is_guarded_is_confined(
     sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -524,14 +524,14 @@ def test_b5_a_workspace_beside_what_is_guarded_is_confined(
     assert not space.locate("src/a.py").code
 
 
-def test_a2_a_file_becomes_code_wherever_the_workspace_begins(tmp_path: Path) -> None:
+def test_a_file_becomes_code_wherever_the_workspace_begins(tmp_path: Path) -> None:
     for folder, name in ((".config", "git/config"), (".config/systemd", "user/x.service"), (".git", "a")):
         (tmp_path / folder).mkdir(parents=True, exist_ok=True)
         assert Workspace.at(tmp_path / folder).locate(name).code
 
 
 @pytest.mark.parametrize("is_linked", [False, True])
-def test_b5_a_token_in_the_settings_of_the_repository_is_covered(
+def test_a_token_in_the_settings_of_the_repository_is_covered(
     sandbox: Sandbox, tmp_path: Path, is_linked: bool
 ) -> None:
     git, root = tmp_path / "main" / ".git", tmp_path / ("tree" if is_linked else "main")
@@ -550,7 +550,7 @@ def test_b5_a_token_in_the_settings_of_the_repository_is_covered(
     assert "hunter" not in ended.stdout
 
 
-def test_b7_a_further_name_of_a_secret_is_one(
+def test_a_further_name_of_a_secret_is_one(
     sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, root = tmp_path / "home", tmp_path / "ws"
