@@ -15,8 +15,8 @@ from app.tui.widgets.picker import Entry, Picker
 
 MODES: Mapping[str, str] = {
     "ask": "every call that touches something asks first",
-    "read": "calls that only read in the workspace run, the rest asks first",
-    "all": "files of the workspace, pages and sandboxed commands run, the rest asks",
+    "read": "calls that only read in the workspace run, the rest asks",
+    "all": "files, pages and sandboxed commands run, the rest asks",
     "plan": "only tools that read are offered, and the model is told so",
 }
 _MODE, _TOOL, _RULE, _TEACH, _NONE = "mode ", "tool ", "rule ", "teach", "none"
