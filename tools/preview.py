@@ -14,11 +14,12 @@ from typing import Any
 from tools.line_diff import Change, changes
 from tools.visible import clean, one_row, visible
 
-__all__ = ["Preview", "clean", "one_row", "show_call", "show_change", "value_text", "visible"]
+__all__ = ["Preview", "clean", "one_row", "show_call", "show_change", "value_label", "value_text", "visible"]
 
 _AROUND = 3
 """Unchanged lines shown around a change."""
 _SCALAR = re.compile(r"-?\d[\d.eE+-]*|true|false|null|NaN|-?Infinity")
+_RULES = re.compile(r"[\u2502\u2503\u2506\u2507\u250a\u250b\u254e\u254f|\u00a6]| :(?= |\Z)")
 _NO_END = "⟨no newline at the end⟩"
 
 
@@ -38,7 +39,7 @@ class Preview:
 def show_call(name: str, arguments: Mapping[str, Any]) -> str:
     """The exact call. Each line of a value carries a rule, so that no value can imitate a field."""
     lines = [visible(name)]
-    labels = {key: _label(key) for key in arguments}
+    labels = {key: value_label(key) for key in arguments}
     width = max(map(len, labels.values()), default=0)
     for key, value in arguments.items():
         label = labels[key]
@@ -48,9 +49,9 @@ def show_call(name: str, arguments: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _label(key: str) -> str:
-    """The name of an argument: never empty, and without the rule that ends it."""
-    return one_row(key).replace("│", "⟨U+2502⟩") or "⟨empty⟩"
+def value_label(name: str) -> str:
+    """The name of an argument in one row: never empty, without the signs that stand behind it."""
+    return _RULES.sub(lambda found: f"⟨U+{ord(found[0][-1]):04X}⟩", one_row(name)) or "⟨empty⟩"
 
 
 def value_text(value: object) -> str:

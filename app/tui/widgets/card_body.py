@@ -16,7 +16,7 @@ from app.glyphs import Glyphs
 from app.tui.transcript.diff import DiffBody
 from app.tui.transcript.rows import Mode, Row, split_style
 from app.tui.widgets.text_rows import RowSpans, padded, pieces
-from tools.preview import clean, one_row, value_text
+from tools.preview import clean, value_label, value_text
 
 SHORT_DIFF_CHARS = 20_000
 """A diff up to here has its words compared and its code coloured."""
@@ -104,7 +104,7 @@ def arguments_part(arguments: Mapping[str, Any], cells: int, glyphs: Glyphs) -> 
     """Every argument, every character of it; a rule before each line, so that no value can pose as a name."""
     if not arguments:
         return [[("no arguments", "$muted")]]
-    labels = {name: one_row(name) for name in arguments}
+    labels = {name: value_label(name) for name in arguments}
     width = min(MOST_LABEL, max(map(len, labels.values())))
     lines: list[str] = []
     heads: dict[int, str] = {}

@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 from app.glyphs import Glyphs
 from app.tui.widgets.card_body import Body, Part, arguments_part, diff_part
 from app.tui.widgets.text_rows import RowSpans, Span, cut, spread, wrapped
-from tools.preview import clean, one_row, visible
+from tools.preview import clean, one_row, value_text, visible
 
 Json = dict[str, Any]
 Kind = Literal["call", "form"]
@@ -305,8 +305,11 @@ def _choices(policy: str, properties: Json) -> tuple[Choice, ...]:
     if not values or len(values) > 9:
         return ()
     found: list[Choice] = []
+    labels = [one_row(str(value)) for value in values]
     for number, value in enumerate(values, 1):
-        label, detail = one_row(str(value)), ""
+        label, detail = labels[number - 1], ""
+        if labels.count(label) > 1 or not label:
+            label = one_row(value_text(value))
         if policy == "context":
             label, detail = _CONTEXT_CHOICES.get(str(value), (label, ""))
         found.append(Choice(str(number), {name: value}, label, detail))

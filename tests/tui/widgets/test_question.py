@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from app.glyphs import UNICODE
+from app.glyphs import ASCII, UNICODE, Glyphs
 from app.tui.widgets.card_body import diff_rows
 from app.tui.widgets.question import Field, Question, body_of, read_field
 from app.tui.widgets.text_rows import pieces, wrapped
@@ -119,3 +121,27 @@ def test_wrapped_words_are_all_there(text: str, cells: int) -> None:
     found = wrapped(text, cells)
     assert "".join("".join(found).split()) == "".join(text.split())
     assert all(cell_len(row) <= cells for row in found)
+
+
+def text_of_body(arguments: dict[str, Any], glyphs: Glyphs) -> list[str]:
+    body = body_of(Question("e1", "s1", "call", "", tool="t", arguments=arguments), 60, glyphs)
+    return ["".join(text for text, _ in row).rstrip() for row in body.rows(0, len(body))]
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
+def test_a_name_looks_like_no_value_and_like_no_other_name(glyphs: Glyphs) -> None:
+    rule = glyphs.aside
+    honest = text_of_body({"command": "ls", "path": "x"}, glyphs)
+    for name in (f"path {rule} x", f"command {rule} ls", f"command {rule} ls and more", f"path {rule}"):
+        rows = text_of_body({name: "y"}, glyphs)
+        assert not any(row.startswith((f"path {rule}", f"command {rule}")) for row in rows)
+    assert text_of_body({"a": "x", "": "y"}, glyphs) != text_of_body({"a": "x\ny"}, glyphs)
+    assert honest == [f"command {rule} ls", f"path    {rule} x"]
+
+
+def test_choices_of_a_form_that_differ_look_different() -> None:
+    event = {
+        "params": {"requestedSchema": {"properties": {"it": {"enum": [1, "1", True, "True", None, ""]}}}}
+    }
+    labels = [choice.label for choice in Question.of("s", event).choices]
+    assert len(set(labels)) == 6 and all(labels)
