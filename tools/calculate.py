@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import warnings
 from collections.abc import Callable
 from decimal import Context, Decimal, DecimalException, localcontext
 from typing import TypeAlias
@@ -38,13 +39,20 @@ def calculate(expression: str) -> str:
     text = expression.strip().rstrip("=").translate(_SIGNS).replace("§", "**")
     context = Context(prec=_PRECISION, Emax=_LARGEST_EXPONENT, Emin=-_LARGEST_EXPONENT)
     try:
-        tree = ast.parse(text.strip(), mode="eval")
+        tree = _parsed(text.strip())
         with localcontext(context):
             return _shown(_value(tree.body, text.strip(), 0))
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as err:
         raise ToolError(f"{expression[:200]!r} is no arithmetic: {_first_line(err)}.") from err
     except (ZeroDivisionError, DecimalException, OverflowError) as err:
         raise ToolError(f"{expression[:200]!r} has no value that can be shown: {_why(err)}.") from err
+
+
+def _parsed(text: str) -> ast.Expression:
+    """The expression; what Python would warn of on the terminal is an error. Raises SyntaxError."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return ast.parse(text, mode="eval")
 
 
 def _value(node: ast.expr, text: str, depth: int) -> Number:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -35,7 +36,9 @@ class ManifestError(Exception):
 def read_manifests(data: bytes, *, source: str, origin: str) -> tuple[Manifest, ...]:
     """The tools that the Python file `data` defines at its top level. Raises ManifestError."""
     try:
-        tree = ast.parse(data)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a file that nobody trusts yet; they would go to the terminal
+            tree = ast.parse(data)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as err:
         where = f" (line {err.lineno})" if isinstance(err, SyntaxError) and err.lineno else ""
         raise ManifestError(f"{origin} is no Python that can be read{where}.") from err

@@ -17,6 +17,8 @@ from tools.search_files import Walk, left_out_note, name_matches
 _MOST = 200
 _MOST_PATTERN = 10_000
 """A longer pattern is left to the process that searches: reading it takes its time."""
+_MOST_NAMES = 1_000
+"""Characters of a pattern of names: Python reads one of brackets again for each of them."""
 _TIME_S = 20.0
 _ROOM = str(Path(__file__).parent.parent)
 _SCRIPT = """import sys
@@ -26,7 +28,17 @@ sys.exit(main(sys.argv[2:]))"""
 _PATH = Touch(paths=("path",))
 
 
-@tool(does="read", touch=_PATH, check=must_be_folder)
+def _must_be_findable(attempt: Attempt) -> None:
+    _must_be_short(attempt.arguments["pattern"])
+    must_be_folder(attempt)
+
+
+def _must_be_short(pattern: str) -> None:
+    if len(pattern) > _MOST_NAMES:
+        raise ToolError(f"The pattern of names is longer than {_MOST_NAMES:,} characters.")
+
+
+@tool(does="read", touch=_PATH, check=_must_be_findable)
 def find_files(context: ToolContext, pattern: str, path: str = ".") -> str:
     """Find files by name; version control, caches and installed packages are left out.
 
@@ -34,6 +46,7 @@ def find_files(context: ToolContext, pattern: str, path: str = ".") -> str:
         pattern: `*.py` fits names at any depth, `src/**/test_*.py` paths from the folder on.
         path: The folder to look in, relative to the workspace.
     """
+    _must_be_short(pattern)
     root = context.path(path)
     walk = Walk(root, context.place.bar_below(root))
     found: list[str] = []
@@ -55,6 +68,7 @@ def _must_be_searchable(attempt: Attempt) -> None:
     arguments = attempt.arguments
     if not arguments["text"]:
         raise ToolError("There is no text to look for.")
+    _must_be_short(arguments.get("files", "*"))
     if attempt.path is not None and not attempt.path.exists():
         raise ToolError(f"There is no {arguments.get('path', '.')}.")
     if arguments.get("regex") is True and len(arguments["text"]) <= _MOST_PATTERN:
@@ -84,6 +98,7 @@ async def search_text(
     """
     if not text:
         raise ToolError("There is no text to look for.")
+    _must_be_short(files)
     root = context.path(path)
     # A pattern may take for ever, and text in a large tree takes long: neither may hold this process.
     job = {

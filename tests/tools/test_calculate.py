@@ -147,3 +147,10 @@ def test_any_text_gives_a_bounded_answer_or_an_error(expression: str) -> None:
 @given(st.integers(-(10**12), 10**12), st.integers(-(10**12), 10**12))
 def test_whole_numbers_are_exact(left: int, right: int) -> None:
     assert calculate(f"{left} * {right} - {left}") == str(left * right - left)
+
+
+@pytest.mark.parametrize("expression", ["1if 1else 2", "0xfor 1", "1or 2", "'\\d'", "1_0and 2"])
+def test_nothing_is_said_past_the_tool(expression: str, recwarn: pytest.WarningsRecorder) -> None:
+    with pytest.raises(ToolError, match="is no arithmetic"):
+        calculate(expression)
+    assert not recwarn.list

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.limits import processor_time
 from tests.tools.conftest import Use
 from tools.context import ToolContext
 from tools.files import list_files
@@ -170,3 +171,16 @@ async def test_what_cannot_be_searched_is_said(use: Use) -> None:
     for made, more in ((search_text, {"text": "x"}), (find_files, {"pattern": "x"})):
         result = await use(made, path="nowhere", **more)
         assert (result.status, "cannot be searched" in result.text) == ("failed", True)
+
+
+async def test_a_pattern_of_names_that_takes_long_to_read_is_refused(use: Use, space: Workspace) -> None:
+    (space.root / "a.py").write_text("x")
+    for made, more in (
+        (find_files, {"pattern": "[" * 20_000}),
+        (search_text, {"text": "x", "files": "[!" * 600}),
+    ):
+        result = await use(made, **more)
+        assert (result.status, "longer than" in result.text) == ("failed", True)
+    with processor_time(2.0):
+        assert not name_matches("a.py", "[" * 1_000)
+        assert not name_matches("a.py", "[!" * 500)
