@@ -37,6 +37,7 @@ from app.sessions.rows import (
 )
 from app.sessions.search import match_expression
 from app.sessions.store_file import unusable
+from backend.places import ForeignPathError
 
 Order = Literal["asc", "desc"]
 DELETED_KEPT_S = 30 * 24 * 3600
@@ -75,9 +76,9 @@ class Store:
         file = paths.data_dir() / STORE_FILE
         try:
             paths.make_private_dir(file.parent)
+        except ForeignPathError:
+            raise
         except OSError as err:
-            if err.errno is None:  # it is there, and somebody else's
-                raise
             raise unusable(file, err) from err
         return cls(paths.require_own(file))
 
