@@ -67,22 +67,26 @@ def wrapped(text: str, cells: int) -> list[str]:
 
 
 def wrapped_spans(spans: Sequence[Span], cells: int) -> list[RowSpans]:
-    """A styled line broken anywhere into rows of at most `cells` cells."""
+    """A styled sentence in rows of at most `cells` cells, broken behind blanks where a row has some."""
     cells = max(2, cells)  # the widest sign takes two
-    rows: list[RowSpans] = [[]]
-    room = cells
-    for text, style in spans:
-        rest = text
-        while rest:
-            first = next(pieces(rest, room)) if room else ""
-            if cell_len(first) > room or not first:
-                rows.append([])
-                room = cells
-                continue
-            rows[-1].append((first, style))
-            room -= cell_len(first)
-            rest = rest[len(first) :]
-    return rows
+    rest, rows = "".join(text for text, _ in spans), list[RowSpans]()
+    left = list(spans)
+    while True:
+        row = next(pieces(rest[: 8 * cells], cells), "")
+        if len(row) < len(rest) and not rest[len(row)].isspace() and (end := row.rfind(" ") + 1):
+            row = row[:end]
+        taken, room = list[Span](), len(row)
+        while room and left:
+            text, style = left.pop(0)
+            if text[:room]:
+                taken.append((text[:room], style))
+            if text[room:]:
+                left.insert(0, (text[room:], style))
+            room -= len(text[:room])
+        rows.append(taken)
+        rest = rest[len(row) :]
+        if not rest:
+            return rows
 
 
 def padded(row: Sequence[Span], cells: int, style: str = "") -> RowSpans:
