@@ -25,7 +25,8 @@ def seconds_of(work: Callable[[str], object], text: str) -> float:
 def steepness(work: Callable[[str], object], shape: Shape, largest: int, smallest: int = 500) -> float:
     """How many times as much work a text makes than a quarter of it, 0 where all of it is too little to tell.
 
-    The first size is judged that takes time enough; texts are made four times as long up to `largest`.
+    Texts are made four times as long up to `largest`. What is read in windows takes more with its length
+    until a window is full: only what goes on growing like that beyond is steep.
     """
     size = smallest
     before = seconds_of(work, shape.make(size))
@@ -33,7 +34,10 @@ def steepness(work: Callable[[str], object], shape: Shape, largest: int, smalles
         size *= 4
         now = seconds_of(work, shape.make(size))
         if now >= FLOOR_S and now > STEEPEST * before:
-            return _settled(work, shape, size, before, now)
+            times = _settled(work, shape, size, before, now)
+            longer = seconds_of(work, shape.make(size * 4)) if times > STEEPEST else 0.0
+            if longer > STEEPEST * now:
+                return _settled(work, shape, size * 4, now, longer)
         before = now
     return 0.0
 
