@@ -40,16 +40,17 @@ def require_own(path: Path) -> Path:
 
     Raises ForeignPathError, an OSError whose text says who could, and what to do.
     """
-    from backend import places
+    # By its whole name: the package looks for other names of its own in a module that costs more.
+    from backend.places import require_own as require
 
-    return places.require_own(path)
+    return require(path)
 
 
 def is_own(path: Path) -> bool:
     """Whether `require_own` takes `path`."""
-    from backend import places
+    from backend.places import is_own as owned
 
-    return places.is_own(path)
+    return owned(path)
 
 
 def holds_home(folder: str | Path | None) -> bool:
@@ -114,6 +115,6 @@ def touch_private(path: Path) -> Path:
 
 
 def _folder(kind: Kind) -> Path:
-    from backend import places
+    from backend.places import folder as found
 
-    return places.folder(kind)
+    return found(kind)
