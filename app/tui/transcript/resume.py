@@ -16,7 +16,7 @@ from app.tui.transcript.leaves import TRIMMED, Container, Leaf, References
 
 _log = logging.getLogger(__name__)
 
-_CHECKED = 30_000
+_CHECKED = 10_000
 """Characters up to which a finished text is parsed as a whole once more, in one go."""
 _LONG_TEXT = 6
 """Lines from which on a paragraph or HTML is parsed in pieces."""
