@@ -70,3 +70,24 @@ async def test_the_end_of_a_reply_is_in_view(size: tuple[int, int]) -> None:
             await run.pilot.resize_terminal(columns, size[1])
             await run.until(lambda: at_end(run))
             assert any(re.search(r"(^|\s)f(\s|$)", row) for row in run.screen())
+
+
+@pytest.mark.parametrize("size", [(80, 24), (140, 40)])
+async def test_the_last_line_stays_in_sight_whatever_takes_room_below(size: tuple[int, int]) -> None:
+    text = "\n\n".join(f"line {number}" for number in range(60)) + "\n\nTHE LAST"
+
+    def is_seen(run: Running) -> bool:
+        return any("THE LAST" in row for row in run.screen())
+
+    async with running([[text]], size=size) as run:
+        await run.ask("hi")
+        await run.until(lambda: is_seen(run))
+        for _ in range(7):
+            await run.pilot.press("ctrl+j")
+            await run.pilot.pause()
+            assert is_seen(run)
+        for other in ((60, 20), (100, 30), (40, 16), size):
+            await run.pilot.resize_terminal(*other)
+            await run.until(lambda: is_seen(run))
+        await run.pilot.press("f2", "f2")
+        await run.until(lambda: is_seen(run))
