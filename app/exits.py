@@ -21,6 +21,7 @@ _UNWRITTEN = {
     errno.EROFS: "its disk can only be read",
 }
 """Why a disk takes nothing."""
+FOLDER_GONE = "The folder that Fireside was started in is gone."
 
 
 class ExitCode(IntEnum):
@@ -62,6 +63,11 @@ def usage(message: str, remedy: str = "") -> Failure:
     return Failure("usage", message, remedy=remedy, exit_code=ExitCode.USAGE)
 
 
+def is_folder_gone(error: OSError) -> bool:
+    """Whether a path could not be followed because there is no current folder any more."""
+    return error.errno == errno.ENOENT and error.filename is None
+
+
 def session_failure(code: str, message: str, remedy: str = "", status: int | None = None) -> Failure:
     """The failure that a session's error means; `code` is one of its words, `status` as in HTTP."""
     from backend.types import LoadCause
@@ -84,6 +90,16 @@ def explain(error: Exception) -> Failure:
             exit_code=ExitCode.FAILED,
         )
     return _explain(error)
+
+
+def _of_system(error: OSError) -> Failure | None:
+    if is_folder_gone(error):
+        remedy = "Change to another one (cd), or give whole paths."
+        return Failure("folder", FOLDER_GONE, remedy=remedy, exit_code=ExitCode.FAILED)
+    if error.errno not in _UNWRITTEN:
+        return None
+    message = f"{error.filename or 'The answer'} could not be written: {_UNWRITTEN[error.errno]}."
+    return Failure("output", message, exit_code=ExitCode.FAILED)
 
 
 def _explain(error: Exception) -> Failure:
@@ -114,10 +130,8 @@ def _explain(error: Exception) -> Failure:
             )
         case ValueError():
             return usage(str(error))
-        case OSError() if error.errno in _UNWRITTEN:
-            what = error.filename or "The answer"
-            message = f"{what} could not be written: {_UNWRITTEN[error.errno]}."
-            return Failure("output", message, exit_code=ExitCode.FAILED)
+        case OSError() if (failure := _of_system(error)) is not None:
+            return failure
         case _:
             if os.environ.get("FIRESIDE_DEBUG"):
                 traceback.print_exception(error)

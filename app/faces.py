@@ -114,11 +114,13 @@ def _start(given: Given, face: str) -> Start:
     from app.running import name_face
     from app.trust_question import ask_about_trust
     from app.tui.start import Start
+    from app.workspace import NOWHERE, chosen_folder
 
     name_face(face)
     ask_about_trust(Path(given.get("workspace") or ""))
     settings = with_model_here(chosen_settings(given))
     tools = settings.get("tools")
+    folder = chosen_folder(given.get("workspace"))
     return Start(
         settings=settings,
         last=given.get("continue_", False),
@@ -128,6 +130,7 @@ def _start(given: Given, face: str) -> Start:
         tools=() if given.get("no_tools") else None if tools is None else tuple(tools),
         approve=settings.get("approve", "ask"),
         workspace=given.get("workspace"),
+        notices=[NOWHERE] if folder is None else [],
         max_turns=given.get("max_turns"),
     )
 

@@ -29,6 +29,7 @@ from app.sessions.store_file import DamagedStoreError
 from app.sinks import Answer, Sink
 from app.store_question import makes_room
 from app.terminal import notify
+from app.workspace import NOWHERE, chosen_folder
 from backend.chat_engine import ChatEngine
 from backend.types import ChatCard
 
@@ -43,7 +44,9 @@ def run(
         raise usage(f"{flag} goes with a single prompt, not with tools, pictures or a chat that goes on.")
     if pictures and job.dry_run:
         raise usage("--dry-run shows text, and there is a picture.")
-    folder = _folder(choice.workspace) if choice.tools or choice.workspace else None
+    folder = chosen_folder(choice.workspace) if choice.tools or choice.workspace else None
+    if choice.tools and folder is None:
+        notify(NOWHERE)
     tools: list[Any] = []
     if choice.tools:
         from app.tool_choice import choose
@@ -73,16 +76,6 @@ def make_engine(*, isolated: bool, private: bool) -> ChatEngine:
         with contextlib.suppress(OSError):
             log = paths.make_private_dir(paths.state_dir()) / "engine.log"
     return EngineHost(log=log)
-
-
-def _folder(workspace: str | None) -> Path:
-    try:
-        folder = Path(workspace or ".").expanduser().resolve()
-    except (OSError, RuntimeError) as err:  # no current folder, or a tilde without a home behind it
-        raise usage("There is no folder to work in.", "Name one with --workspace.") from err
-    if not folder.is_dir():
-        raise usage(f"--workspace takes a folder; {folder} is none.")
-    return folder
 
 
 async def _answer(
@@ -214,7 +207,7 @@ async def _set_for_now(
         wanted["max_rounds"] = choice.max_turns
     if tools and before["tools"] is not None:
         wanted["tools"] = [tool.name for tool in tools]
-    if choice.workspace and before["workspace"] != str(_folder(choice.workspace)):
+    if choice.workspace and before["workspace"] != str(chosen_folder(choice.workspace)):
         raise usage(f"This chat works in {before['workspace']}; --workspace cannot move it.")
     given = settings.values.get("system")
     # A chat that goes on keeps what its model was told, unless a flag says otherwise.

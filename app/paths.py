@@ -57,7 +57,10 @@ def holds_home(folder: str | Path | None) -> bool:
     """Whether a workspace is the home folder or holds it: it ends at dot names then."""
     if folder is None:
         return False
-    home, root = os.path.realpath(os.path.expanduser("~")), os.path.realpath(folder)
+    try:
+        home, root = os.path.realpath(os.path.expanduser("~")), os.path.realpath(folder)
+    except OSError:  # The current folder is gone.
+        return False
     return os.path.commonpath((home, root)) == root
 
 

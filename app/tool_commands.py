@@ -19,6 +19,7 @@ from app.questions import agreed
 from app.table import table
 from app.terminal import is_terminal, notify, one_line, replace_surrogates, sanitize
 from app.tool_choice import registry, trust_book, unknown
+from app.workspace import chosen_folder
 from tools.aside import Aside
 from tools.context import ToolContext
 from tools.definition import Tool
@@ -40,7 +41,7 @@ def show_all(workspace: str | None, *, as_json: bool) -> ExitCode:
 
     Configured MCP servers are asked for theirs.
     """
-    found = registry(_folder(workspace))
+    found = registry(chosen_folder(workspace))
     rows = [(one, True) for one in found.manifests()] + [(one, False) for one in found.untrusted]
     if as_json:
         print(json.dumps({"tools": [_listed(one, trusted) for one, trusted in rows]}))
@@ -74,9 +75,7 @@ def run_one(name: str, given: Sequence[str], workspace: str | None, *, yes: bool
     """Call a tool once. What always asks needs a yes at the terminal, or `yes` beforehand."""
     made = _load(name, workspace)
     arguments = _arguments(made, given)
-    space = Workspace.at(
-        _folder(workspace), hidden=(paths.data_dir(), paths.state_dir(), paths.config_file().parent)
-    )
+    space = _space(workspace)
     sandbox = find_sandbox() if made.subprocess else None
     # Whoever types a call has decided about it, but for what asks in every mode.
     decision = decide(_Call(made.name, arguments), made, "ask", (), space, sandbox=sandbox)
@@ -112,7 +111,7 @@ def trust(directory: str | None, *, revoke: bool) -> ExitCode:
 
     Nobody at the terminal means no. A file that changes later is asked about again.
     """
-    folder = _existing_folder(directory, "`fireside trust`")
+    folder = _folder_to_trust(directory)
     try:
         if revoke:
             trust_book().revoke(folder)
@@ -153,24 +152,26 @@ class _Call:
     arguments: Mapping[str, Any]
 
 
-def _folder(workspace: str | None) -> Path:
-    return _existing_folder(workspace, "--workspace")
+def _space(workspace: str | None) -> Workspace | None:
+    folder = chosen_folder(workspace)
+    hidden = (paths.data_dir(), paths.state_dir(), paths.config_file().parent)
+    return None if folder is None else Workspace.at(folder, hidden=hidden)
 
 
-def _existing_folder(path: str | None, who: str) -> Path:
+def _folder_to_trust(path: str | None) -> Path:
     try:
         folder = Path(path or ".").expanduser().resolve()
     except (OSError, RuntimeError) as err:
-        raise usage(f"{who} takes a folder, and there is none here.") from err
+        raise usage("`fireside trust` takes a folder, and there is none here.") from err
     if not folder.is_dir():
-        raise usage(f"{who} takes a folder; {folder} is none.")
+        raise usage(f"`fireside trust` takes a folder; {folder} is none.")
     return folder
 
 
 def _load(name: str, workspace: str | None) -> Tool:
     """The tool of a name, or the one of a file."""
     _, files = split_choices([name])
-    found = registry(_folder(workspace), files, () if files else (name,))
+    found = registry(chosen_folder(workspace), files, () if files else (name,))
     if files:
         names = [one.name for one in found.manifests() if one.source == "file"]
         if len(names) != 1:

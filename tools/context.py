@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tools.aside import Aside
-from tools.definition import Tool, ToolError
+from tools.definition import NO_WORKSPACE, Tool, ToolError
 from tools.led_to import is_led_to
 
 if TYPE_CHECKING:
@@ -160,6 +160,8 @@ class ToolContext:
     session_id: str = ""
     call_id: str = ""
     space: Workspace | None = None
+    no_space: str = NO_WORKSPACE
+    """Why there is no workspace, for a call that needs one."""
     limits: Limits = field(default_factory=Limits)
     cancellation: Cancellation = field(default_factory=Cancellation)
     grants: Grants | None = None
@@ -194,7 +196,7 @@ class ToolContext:
     def place(self) -> Workspace:
         """The workspace. Raises ToolError when there is none."""
         if self.space is None:
-            raise ToolError("This chat has no workspace; start Fireside with --workspace FOLDER.")
+            raise ToolError(self.no_space)
         return self.space
 
     @property

@@ -22,6 +22,8 @@ Effect = Literal["nothing", "read", "write", "execute", "network"]
 Json: TypeAlias = dict[str, Any]
 
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
+NO_WORKSPACE = "This chat has no workspace; start Fireside with --workspace FOLDER."
+"""Told to a call that needs one."""
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -63,7 +65,8 @@ class Attempt:
 
     arguments: Mapping[str, Any]
     """Checked: what the function is going to get, as JSON."""
-    has_workspace: bool
+    no_workspace: str
+    """Why there is none, "" where there is one."""
     path: Path | None = None
     """Where its only path really leads; None outside the workspace and for secrets, which nobody looks at
     unasked."""

@@ -11,7 +11,7 @@ from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
 from tools import own
-from tools.definition import Effect, Tool, ToolError
+from tools.definition import NO_WORKSPACE, Effect, Tool, ToolError
 from tools.led_to import is_led_to
 from tools.rules import canonical
 from tools.shell_words import Command, parse_command, words_of
@@ -93,12 +93,14 @@ class Facts:
         return tuple(place for place in (*self.places, *self.named) if place.secret)
 
 
-def look(arguments: Mapping[str, Any], tool: Tool, space: Workspace | None) -> Facts:
+def look(
+    arguments: Mapping[str, Any], tool: Tool, space: Workspace | None, no_space: str = NO_WORKSPACE
+) -> Facts:
     """Look at a call. Raises ToolError for a path that leads nowhere, ValueError, OSError."""
     touch = tool.touch
     texts, bounded = _paths(arguments, tool)
     if space is None and touch.paths:
-        raise ToolError("This chat has no workspace; start Fireside with --workspace FOLDER.")
+        raise ToolError(no_space)
     shown = {text: space.locate(text) for text in texts} if space else {}
     text = _string(arguments, touch.command)
     url = _string(arguments, touch.url)

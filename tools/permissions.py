@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from tools import own
 from tools.context import Grants, call_digest, content_digest
-from tools.definition import Attempt, Json, Tool, ToolError
+from tools.definition import NO_WORKSPACE, Attempt, Json, Tool, ToolError
 from tools.facts import READING, Facts, look
 from tools.judging import Mode, always_asks, judge, outside
 from tools.offers import ScopeOffer, offers, touched, touched_lines
@@ -68,11 +68,13 @@ def decide(
     rules: Sequence[Rule],
     workspace: Workspace | None,
     *,
+    no_space: str = NO_WORKSPACE,
     sandbox: Sandbox | None = None,
 ) -> Decision:
     """Whether `call` may run, must be asked about, or is refused.
 
-    `rules` are those that hold: saved ones and this session's. `sandbox` is what commands would run
+    `rules` are those that hold: saved ones and this session's. Without a workspace `no_space` tells why,
+    where one is needed. `sandbox` is what commands would run
     in. Reads files for the diff, so it belongs on a worker thread. Never raises for anything the
     model wrote. A call that cannot run is denied as a `fault`, so that nobody is asked about it.
     """
@@ -81,7 +83,7 @@ def decide(
     if mode == "none":
         return Decision("deny", _NONE, Preview(""), mode)
     try:
-        return _decide(tool.checked(call.arguments), tool, mode, rules, workspace, sandbox)
+        return _decide(tool.checked(call.arguments), tool, mode, rules, workspace, no_space, sandbox)
     except ArgumentsError as err:
         return _faulty(visible(str(err)), mode)
     except (ToolError, OSError) as err:
@@ -100,13 +102,14 @@ def _decide(
     mode: Mode,
     rules: Sequence[Rule],
     workspace: Workspace | None,
+    no_space: str,
     sandbox: Sandbox | None,
 ) -> Decision:
-    facts = look(arguments, tool, workspace)
+    facts = look(arguments, tool, workspace, no_space)
     verdict, reason, rule = judge(facts, mode, rules, sandbox)
     if verdict == "ask" or (verdict == "allow" and facts.effects != READING):
         # Reading that asks nobody tells by itself what is not there.
-        _try(facts, mode)
+        _try(facts, mode, no_space)
     preview, contents = _preview(facts, sandbox)
     paths = frozenset(place.path for place in facts.places)
     # What was let run because the sandbox holds it may run nowhere else.
@@ -129,7 +132,7 @@ def _decide(
 # ---- trying --------------------------------------------------------------------------------
 
 
-def _try(facts: Facts, mode: Mode) -> None:
+def _try(facts: Facts, mode: Mode, no_space: str) -> None:
     """Raise ToolError for a call that cannot come to anything.
 
     Its file is looked at only where it lies in the workspace and is no secret, and what that holds is
@@ -140,7 +143,7 @@ def _try(facts: Facts, mode: Mode) -> None:
     path = place.path if place is not None and place.inside and not place.secret else None
     try:
         if tool.check is not None:
-            tool.check(Attempt(facts.arguments, facts.space is not None, path))
+            tool.check(Attempt(facts.arguments, no_space if facts.space is None else "", path))
         if tool.change is not None and path is not None:
             tool.change(facts.arguments, _current(path))
     except ToolError as err:

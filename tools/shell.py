@@ -24,8 +24,8 @@ _NOTE_BYTES = 128
 
 def _must_run(attempt: Attempt) -> None:
     text = str(attempt.arguments.get("command", attempt.arguments.get("code")))
-    if not attempt.has_workspace:
-        raise ToolError("This chat has no workspace; start Fireside with --workspace FOLDER.")
+    if attempt.no_workspace:
+        raise ToolError(attempt.no_workspace)
     if not text.strip():
         raise ToolError("There is nothing to run: it is empty.")
     if "\0" in text:

@@ -78,7 +78,8 @@ class Workspace:
         try:
             root = Path(folder).expanduser().resolve(strict=True)
         except (OSError, RuntimeError) as err:
-            raise PathError(f"The workspace {folder} cannot be used: {err}.") from err
+            reason = _reason(err) if isinstance(err, OSError) else str(err)
+            raise PathError(f"The workspace {folder} cannot be used: {reason}.") from err
         if not root.is_dir():
             raise PathError(f"The workspace {folder} is not a folder.")
         names = os.environ.get("PATH", os.defpath).split(os.pathsep)

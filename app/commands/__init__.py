@@ -12,7 +12,7 @@ from app.commands import chats, dividing, general, models, replies, tools
 from app.commands.face import Choice, Command, Completion, Face, FaceKind, Rows, Screen
 from app.commands.prompts import read_prompts
 from app.commands.shared import clean
-from app.exits import Failure, explain
+from app.exits import Failure, explain, is_folder_gone
 from app.kinds import SettingError
 from app.sessions.errors import FiresideError
 
@@ -88,7 +88,8 @@ async def run(face: Face, command: Command, rest: str = "") -> None:
     except (FiresideError, SettingError, Failure) as err:
         face.say(clean(str(explain(err))), error=True)
     except OSError as err:
-        face.say(clean(f"{err.filename or 'That'}: {err.strerror or err}."), error=True)
+        what = f"{err.filename or 'That'}: {err.strerror or err}."
+        face.say(clean(str(explain(err)) if is_folder_gone(err) else what), error=True)
 
 
 async def complete(face: Face, line: str) -> Sequence[Completion]:

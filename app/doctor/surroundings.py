@@ -10,7 +10,6 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from app import __version__, paths
 from app.doctor.check import Check, State
@@ -123,7 +122,10 @@ def models() -> Check:
 def project() -> Check:
     """What the current folder brings along."""
     from app.project import read_project
+    from app.workspace import NOWHERE, working_folder
 
+    if (folder := working_folder(None)) is None:
+        return Check("folder", "note", NOWHERE)
     try:
         found = read_project()
     except SettingError as err:
@@ -141,7 +143,7 @@ def project() -> Check:
         )
         if there
     ]
-    return Check("folder", "ok", f"{Path.cwd()} brings {', '.join(brings) or 'nothing along'}")
+    return Check("folder", "ok", f"{folder} brings {', '.join(brings) or 'nothing along'}")
 
 
 def store() -> Check:

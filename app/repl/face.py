@@ -65,7 +65,7 @@ class ReplFace:
         self.retheme: Callable[[str], None] = lambda name: None
         self.send_sequence: Callable[[str], None] | None = None
         """Writes a control sequence to the terminal; None where none may be sent."""
-        self.folder = Path(start.workspace or ".").expanduser().resolve()
+        self.folder = start.folder or Path()
         self.chat = ReplChat(start, console, page, self._name, echoes=echoes)
         self._loading: asyncio.Task[None] | None = None
 

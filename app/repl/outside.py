@@ -125,6 +125,8 @@ def _change_folder(name: str, folder: Path) -> ShellResult:
 def _shell(line: str, folder: Path) -> tuple[bytes, int]:
     """Ctrl-C is the command's: it ends that, not the chat."""
     shell = os.environ.get("SHELL") or "/bin/sh"
+    if not folder.is_dir():
+        return f"the folder {folder} is gone; `cd` leads to another one\n".encode(errors="replace"), 127
     try:
         process = subprocess.Popen(
             [shell, "-c", line],

@@ -31,7 +31,7 @@ from app.sessions.toolbox import (
 )
 from tools.aside import Aside, AsideError, Kept
 from tools.context import Answer, Cancellation, Form, Limits, ToolContext
-from tools.definition import Tool, ToolError, tool
+from tools.definition import NO_WORKSPACE, Tool, ToolError, tool
 from tools.delegate import Delegation, SpawnRequest
 from tools.offers import ScopeOffer, why_not_obeyed
 from tools.permissions import decide
@@ -44,6 +44,7 @@ from tools.workspace import PathError, Workspace
 
 LEAST_OUTPUT_BYTES = 1024
 ASIDE_FOLDER = "aside"
+ANOTHER_FOLDER = "Make that folder again, or start Fireside with --workspace FOLDER."
 logger = logging.getLogger("fireside")
 
 _T = TypeVar("_T")
@@ -98,14 +99,20 @@ class ToolsRoom:
             raise InvalidInputError(f"{item!r} is no tool; make one with the `tool` decorator.")
         return RoomTool(tool(item), self)
 
-    def space(self, folder: Path | None) -> Workspace | None:
-        """The workspace at a folder, with Fireside's own folders hidden in it."""
+    def space(self, folder: Path | None) -> tuple[Workspace | None, str]:
+        """The workspace at a folder, with Fireside's own folders hidden in it; None where there is none any
+        more, and why, for a call that needs one."""
         if folder is None:
-            return None
-        if folder not in self._spaces:
-            hidden = (paths.data_dir(), paths.state_dir(), paths.config_file().parent, *open_files())
-            self._spaces[folder] = Workspace.at(folder, hidden=hidden)
-        return self._spaces[folder]
+            return None, NO_WORKSPACE
+        try:
+            # It may have gone since it was first looked at.
+            if self._spaces.get(folder) is None or not folder.is_dir():
+                self._spaces.pop(folder, None)
+                hidden = (paths.data_dir(), paths.state_dir(), paths.config_file().parent, *open_files())
+                self._spaces[folder] = Workspace.at(folder, hidden=hidden)
+            return self._spaces[folder], ""
+        except PathError as err:
+            return None, f"{err} {ANOTHER_FOLDER}"
 
     def sandbox(self) -> Sandbox:
         """How commands are confined here; looked for once. Takes a moment: not on the event loop."""
@@ -224,11 +231,13 @@ class RoomTool:
             return answer.content if answer.accepted else None
 
         room, cancellation = self.room, Cancellation()
+        space, no_space = await asyncio.to_thread(room.space, context.workspace)
         try:
             given = ToolContext(
                 session_id=context.session_id,
                 call_id=context.call_id,
-                space=await asyncio.to_thread(room.space, context.workspace),
+                space=space,
+                no_space=no_space,
                 limits=_limits(context.context_window),
                 cancellation=cancellation,
                 grants=context.grants,
@@ -272,14 +281,11 @@ class RoomPolicy:
         """What the rules and the mode say of what the call would touch."""
         if not isinstance(tool, RoomTool):
             return self._plain.decide(tool, arguments, mode=mode, rules=rules, workspace=workspace)
-        try:
-            space = self._room.space(workspace)
-        except PathError as err:
-            return Decision("deny", str(err), "tool", fault=True)
+        space, no_space = self._room.space(workspace)
         saved = [rule for data in rules if (rule := _rule(data)) is not None]
         call = _Call(tool.name, arguments)
         sandbox = self._room.sandbox() if tool.tool.subprocess else None
-        found = decide(call, tool.tool, mode, saved, space, sandbox=sandbox)
+        found = decide(call, tool.tool, mode, saved, space, no_space=no_space, sandbox=sandbox)
         preview = found.preview
         parts = (preview.call, preview.diff, *preview.touches, preview.sandbox)
         return Decision(

@@ -290,8 +290,8 @@ class OpenChats(Stage):
 
     @property
     def folder(self) -> Path:
-        """The folder that chats work in."""
-        return Path(self.start.workspace or ".").expanduser().absolute()
+        """The folder that chats work in; without one, a name that leads nowhere."""
+        return self.start.folder or Path()
 
     def attach(self, block: Block) -> None:
         """Let a block go with the next message of this chat."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
+import errno
 import os
 import re
 import signal
@@ -38,8 +39,11 @@ async def run_line(
     """Run a line with the person's shell, without input; `show` gets the first 256 kB as they come.
 
     It ends after `limit_s` seconds or when this is cancelled. Of very long output the middle is left out.
+    OSError where it cannot be started.
     """
     shell = os.environ.get("SHELL") or "/bin/sh"
+    if not folder.is_dir():
+        raise FileNotFoundError(errno.ENOENT, f"the folder {sanitize(str(folder))} is gone")
     ours, theirs = os.pipe()
     output = os.fdopen(ours, "rb", buffering=0)
     try:

@@ -11,6 +11,7 @@ import contextvars
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,13 @@ class Start:
     """What is told once the face is there."""
     make: Callable[[Start], SessionManager] | None = None
     """Builds the manager; None builds this person's."""
+
+    @cached_property
+    def folder(self) -> Path | None:
+        """Where tools work, as it was when this was first asked; None where there is no current folder."""
+        from app.workspace import working_folder
+
+        return working_folder(self.workspace)
 
 
 def make_manager(start: Start) -> SessionManager:
@@ -90,7 +98,7 @@ async def open_manager(
 def _manager(start: Start, store: Store | None = None) -> SessionManager:
     from app.sessions.manager import SessionManager
 
-    folder = Path(start.workspace or ".").expanduser().resolve()
+    folder = start.folder
     return SessionManager(
         engine=_engine(private=store is not None),
         store=store,
@@ -121,7 +129,7 @@ def make_private_manager(start: Start, beside: SessionManager) -> SessionManager
     from app.sessions.manager import SessionManager
     from app.sessions.store import Store
 
-    folder = Path(start.workspace or ".").expanduser().resolve()
+    folder = start.folder
     return SessionManager(
         engine=beside.desk.engine,
         store=Store(None),
@@ -204,7 +212,7 @@ def _engine(*, private: bool) -> Any:
     return EngineHost(log=log)
 
 
-def _tools(start: Start, folder: Path) -> Sequence[Any]:
+def _tools(start: Start, folder: Path | None) -> Sequence[Any]:
     wanted = ("*",) if start.tools is None else start.tools
     if not wanted:
         return ()

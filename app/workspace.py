@@ -1,0 +1,38 @@
+"""The folder that a chat and its tools work in: found once, when the program begins.
+
+It may be gone by then, or go later. A chat needs none; what does need one says so.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from app.exits import FOLDER_GONE, usage
+
+NOWHERE = (
+    f"{FOLDER_GONE} Chatting goes on; for tools and files change to another folder (cd), "
+    "or name one with --workspace."
+)
+
+
+def working_folder(named: str | None) -> Path | None:
+    """The real path of the folder `named`, else of the current one; None where that one is gone.
+
+    A usage failure for a name that leads nowhere: a tilde without a home, a part of a path without a folder.
+    """
+    try:
+        return Path(named or ".").expanduser().resolve()
+    except RuntimeError as err:
+        raise usage(f"--workspace takes a folder; nobody has the home folder {named}.") from err
+    except OSError as err:
+        if named:
+            raise usage(f"--workspace takes a folder. {FOLDER_GONE}", "Give a whole path.") from err
+        return None
+
+
+def chosen_folder(named: str | None) -> Path | None:
+    """As `working_folder`, for what a flag names: a usage failure where it is not a folder."""
+    folder = working_folder(named)
+    if named and folder is not None and not folder.is_dir():
+        raise usage(f"--workspace takes a folder; {folder} is none.")
+    return folder
