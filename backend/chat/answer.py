@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from backend.chat.validate import Schema, verdict
+from backend.chat.plain import Schema
+from backend.chat.validate import verdict
 
 
 @dataclass(frozen=True)

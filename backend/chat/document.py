@@ -7,18 +7,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, TypeAlias, cast
 
-from backend.chat.validate import (
-    Schema,
-    UnresolvableRef,
-    as_list,
-    as_object,
-    identity,
-    is_list,
-    is_object,
-    is_schema,
-    resolve,
-    type_names,
-)
+from backend.chat.plain import Schema, as_list, as_object, is_list, is_object, is_schema
+from backend.chat.references import References, UnresolvableRef
+from backend.chat.validate import identity, type_names
 from backend.types import BackendError
 
 _MAX_NODES = 20_000
@@ -30,7 +21,9 @@ _MAX_STEPS = 20_000
 _MAX_WORK = 200_000
 """Steps of one compilation, each some microseconds; references and unions can ask for any number."""
 
-_LINKS = frozenset(("$ref", "allOf", "anyOf", "oneOf", "$defs", "definitions", "title", "description"))
+_LINKS = frozenset(
+    ("$ref", "$id", "$anchor", "allOf", "anyOf", "oneOf", "$defs", "definitions", "title", "description")
+)
 """A schema of these alone says nothing that the schemas it links to do not say."""
 
 Form: TypeAlias = tuple[Mapping[str, Any], ...]
@@ -68,11 +61,12 @@ class Document:
         self._characters = 0
         self._work = 0
         self._copies: dict[int, tuple[Any, Any]] = {}
-        self._targets: dict[str, Schema] = {}
+        self._targets: dict[int, Schema] = {}
         self._exclusives: dict[int, bool] = {}
         if not is_schema(schema):
             raise SchemaError(f"A schema is a JSON object or a boolean, not {type(schema).__name__}.")
         self.root: Schema = self._plain(schema, 0)
+        self.references = References(self.root)
 
     @property
     def size(self) -> int:
@@ -185,16 +179,14 @@ class Document:
         if "$ref" not in schema:
             return
         try:
-            yield self._target(schema["$ref"])
+            yield self._target(schema)
         except UnresolvableRef as err:
             dropped["$ref", str(err)] = None
 
-    def _target(self, reference: Any) -> Schema:
-        if not isinstance(reference, str):
-            return resolve(reference, self.root)
-        if reference not in self._targets:
-            self._targets[reference] = resolve(reference, self.root)
-        return self._targets[reference]
+    def _target(self, schema: Mapping[str, Any]) -> Schema:
+        if id(schema) not in self._targets:
+            self._targets[id(schema)] = self.references.target(schema)
+        return self._targets[id(schema)]
 
     def _choices(
         self, schema: Mapping[str, Any], dropped: dict[tuple[str, str], None]
@@ -223,7 +215,7 @@ class Document:
             if "$ref" not in as_object(schema):
                 break
             try:
-                schema = self._target(schema["$ref"])
+                schema = self._target(as_object(schema))
             except UnresolvableRef:
                 break
         return as_object(schema)

@@ -16,9 +16,9 @@ from backend.chat.document import Document, SchemaError, too_large
 from backend.chat.format import ChatFormat
 from backend.chat.gbnf import NEVER, NOTHING, Node, Rules, choice, optional, seq
 from backend.chat.marker import after_prime, tidy
+from backend.chat.plain import as_object
 from backend.chat.schema import SchemaRules, schema_grammar
 from backend.chat.strings import Texts, text_rule
-from backend.chat.validate import as_object
 from backend.types import Grammar
 
 _MAX_COST = 8_000

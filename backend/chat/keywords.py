@@ -7,9 +7,10 @@ from typing import Any
 
 from backend.chat.document import Form, SchemaError
 from backend.chat.pattern import MalformedPattern, UnsupportedPattern
+from backend.chat.plain import as_object, short
 from backend.chat.rulebook import Place, Rulebook
 from backend.chat.strings import found
-from backend.chat.validate import as_object, count, is_number, short, type_names
+from backend.chat.validate import count, is_number, type_names
 
 _UNENFORCED = (
     "not if then else contains minContains maxContains uniqueItems multipleOf dependentRequired "

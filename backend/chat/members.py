@@ -10,19 +10,10 @@ from backend.chat.document import Form, too_large
 from backend.chat.gbnf import NEVER, NOTHING, Node, Ref, Text, choice, seq
 from backend.chat.keywords import check_patterns
 from backend.chat.notation import Tags
+from backend.chat.plain import Schema, as_list, as_object, short
 from backend.chat.rulebook import KEY, TYPE, Place, Rulebook
 from backend.chat.strings import FORMATS, Texts
-from backend.chat.validate import (
-    MAX_PATTERNS,
-    Schema,
-    as_list,
-    as_object,
-    count,
-    least,
-    listed_values,
-    property_schemas,
-    short,
-)
+from backend.chat.validate import MAX_PATTERNS, count, least, listed_values, property_schemas
 
 MAX_PROPERTIES = 1_000
 Value: TypeAlias = Callable[[Sequence[Schema], Place], Ref]

@@ -14,8 +14,8 @@ from backend.chat.format import KEY, TYPE
 from backend.chat.gbnf import NEVER, NOTHING, Node, Ref, Repeat, Rules, choice, optional, seq
 from backend.chat.notation import JSON, Notation, Quotes
 from backend.chat.pattern import UnsupportedPattern
+from backend.chat.plain import short
 from backend.chat.strings import MAX_STATES, Encoding, Texts, automaton, char_rule, text_rule
-from backend.chat.validate import short
 
 MAX_INDENT = 32
 """Spaces or tabs after a line break; there is no other whitespace, so none can be written forever."""

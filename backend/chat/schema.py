@@ -20,20 +20,17 @@ from backend.chat.gbnf import NEVER, NOTHING, Node, Ref, Rules, choice, optional
 from backend.chat.keywords import TYPE_OF_KEYWORD, report
 from backend.chat.members import MAX_PROPERTIES, Members, Writer, narrows, only
 from backend.chat.notation import JSON, Notation, Tags
+from backend.chat.plain import Schema, is_list, is_object, short
 from backend.chat.rulebook import KEY, Dropped, Place, Rulebook
 from backend.chat.strings import FORMATS, Texts
 from backend.chat.validate import (
-    Schema,
     array_items,
     count,
     fits_all,
     identity,
-    is_list,
-    is_object,
     least,
     limits,
     listed_values,
-    short,
     type_names,
     violations,
 )
@@ -282,8 +279,7 @@ class SchemaRules:
 
     def _fits(self, value: Any, form: Form, place: Place) -> bool:
         """Whether a value satisfies every part, lists of allowed values aside."""
-        rest = [{word: part[word] for word in part if word not in ("enum", "const")} for part in form]
-        fitting, steps = fits_all(value, rest, place.document.root)
+        fitting, steps = fits_all(value, form, place.document.references)
         place.document.spend(steps)
         return fitting
 

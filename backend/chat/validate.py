@@ -4,20 +4,18 @@ cannot. Bounded in time for any schema and any value; what it does not know, it 
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from itertools import islice
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeGuard
 
 from backend.chat.pattern import UnsupportedPattern
+from backend.chat.plain import Schema, as_list, as_object, is_list, is_object, is_schema, short
+from backend.chat.references import References, UnresolvableRef
 from backend.chat.strings import FORMATS, found
 from backend.chat.values import type_of
-
-Schema: TypeAlias = Any
-"""A JSON Schema as JSON reads it: an object or a boolean. Untrusted, so nothing is assumed of it."""
 
 _MAX_STEPS = 20_000
 _MAX_DEPTH = 100
@@ -35,93 +33,20 @@ def violations(value: Any, schema: Schema, root: Schema = None) -> list[str]:
     `root` is the document that `$ref` points into, by default `schema` itself. At most eight
     sentences. A value nested more than 100 deep is a violation.
     """
-    return _Check(schema if root is None else root).messages(value, schema)
+    return _Check(References(schema if root is None else root)).messages(value, schema)
 
 
 def verdict(value: Any, schema: Schema) -> tuple[list[str], list[str]]:
     """The `violations`, and what of `schema` could not be checked in `value`, in sentences too."""
-    check = _Check(schema)
+    check = _Check(References(schema))
     return check.messages(value, schema), list(check.unchecked)
 
 
-def fits_all(value: Any, schemas: Iterable[Schema], root: Schema) -> tuple[bool, int]:
-    """Whether `value` satisfies every schema of the document `root`, and the steps that took."""
-    check = _Check(root)
-    return all(check.fits(value, schema, 0) for schema in schemas), check.steps
-
-
-class UnresolvableRef(ValueError):
-    """A `$ref` points nowhere, or out of its document."""
-
-
-def resolve(reference: object, root: Schema) -> Schema:
-    """The schema that a `$ref` such as `#/$defs/Node` or `#anchor` points to."""
-    if not isinstance(reference, str):
-        raise UnresolvableRef(f"'$ref' {short(reference)} is no text")
-    if not reference.startswith("#"):
-        raise UnresolvableRef(f"'$ref' {short(reference)} points out of the schema")
-    pointer = reference[1:]
-    if pointer and not pointer.startswith("/"):
-        return _anchored(pointer, root)
-    node = root
-    for part in pointer.split("/")[1:]:
-        key = _unquote(part).replace("~1", "/").replace("~0", "~")
-        items = as_list(node)
-        if key in (members := as_object(node)):
-            node = members[key]
-        elif key.isascii() and key.isdigit() and int(key) < len(items):
-            node = items[int(key)]
-        else:
-            raise UnresolvableRef(f"'$ref' {short(reference)} points to nothing")
-    return node
-
-
-def _anchored(anchor: str, root: Schema) -> Schema:
-    for group in ("$defs", "definitions"):
-        for schema in as_object(as_object(root).get(group)).values():
-            if anchor in (as_object(schema).get("$anchor"), as_object(schema).get("$id")):
-                return schema
-    raise UnresolvableRef(f"'$ref' '#{anchor}' points to nothing")
-
-
-def _unquote(part: str) -> str:
-    if "%" not in part:
-        return part
-    from urllib.parse import unquote  # rare, and slow to import
-
-    return unquote(part)
-
-
-def short(value: object, limit: int = 60) -> str:
-    """`value` as a short, printable text for a message."""
-    try:
-        text = json.dumps(value, ensure_ascii=True)
-    except (TypeError, ValueError, RecursionError):
-        text = repr(type(value).__name__)
-    return text if len(text) <= limit else text[: limit - 3] + "..."
-
-
-def is_object(value: object) -> TypeGuard[Mapping[str, Any]]:
-    """Whether a value is a JSON object. JSON has no keys but text, so keys are not looked at."""
-    return isinstance(value, Mapping)
-
-
-def as_object(value: object) -> Mapping[str, Any]:
-    """`value` if it is an object, else an empty one."""
-    return value if is_object(value) else {}
-
-
-def as_list(value: object) -> list[Any]:
-    """`value` if it is a list, else an empty one."""
-    return value if is_list(value) else []
-
-
-def is_list(value: object) -> TypeGuard[list[Any]]:
-    return isinstance(value, list)
-
-
-def is_schema(value: object) -> TypeGuard[Mapping[str, Any] | bool]:
-    return isinstance(value, Mapping | bool)
+def fits_all(value: Any, schemas: Iterable[Schema], references: References) -> tuple[bool, int]:
+    """Whether `value` satisfies every one of the schemas, their own `enum` and `const` aside, and the
+    steps that took. They are parts of the document whose `references` these are."""
+    check = _Check(references)
+    return all(check.fits(value, schema, 0, listed=False) for schema in schemas), check.steps
 
 
 def identity(value: Any) -> Any:
@@ -157,8 +82,8 @@ def count(schema: Mapping[str, Any], keyword: str) -> int | None:
 
 
 class _Check:
-    def __init__(self, root: Schema) -> None:
-        self.root = root
+    def __init__(self, references: References) -> None:
+        self.references = references
         self.steps = 0
         self.unchecked: dict[str, None] = {}
         """What could not be looked at, and counts as satisfied while other parts are."""
@@ -169,10 +94,11 @@ class _Check:
         except RecursionError:
             return ["the value is nested too deeply"]
 
-    def fits(self, value: Any, schema: Schema, depth: int) -> bool:
-        return next(self.check(value, schema, "", depth), None) is None
+    def fits(self, value: Any, schema: Schema, depth: int, *, listed: bool = True) -> bool:
+        return next(self.check(value, schema, "", depth, listed=listed), None) is None
 
-    def check(self, value: Any, schema: Schema, at: str, depth: int) -> Iterator[str]:
+    def check(self, value: Any, schema: Schema, at: str, depth: int, *, listed: bool = True) -> Iterator[str]:
+        """Why a value does not satisfy a schema; without `listed`, `enum` and `const` of it do not count."""
         self.steps += 1
         if schema is False:
             yield f"{at or 'the value'} is not allowed here"
@@ -194,11 +120,11 @@ class _Check:
             return
         if value is None and schema.get("nullable") is True:
             return
-        self.steps += len(as_list(schema.get("enum"))) // 16
+        self.steps += len(as_list(schema.get("enum"))) // 16 if listed else 0
         for keyword in _UNKNOWN:
             if keyword in schema and schema[keyword] is not False and schema[keyword] is not True:
                 self.unchecked[f"'{keyword}' is not understood, so it was not checked"] = None
-        yield from _choices(value, schema, at)
+        yield from _choices(value, schema, at) if listed else ()
         if isinstance(value, str):
             yield from self.text(value, schema, at)
         elif is_list(value):
@@ -211,7 +137,7 @@ class _Check:
     def combined(self, value: Any, schema: Mapping[str, Any], at: str, depth: int) -> Iterator[str]:
         if "$ref" in schema:
             try:
-                target = resolve(schema["$ref"], self.root)
+                target = self.references.target(schema)
             except UnresolvableRef:
                 target = True
             yield from self.check(value, target, at, depth)

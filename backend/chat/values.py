@@ -10,14 +10,19 @@ from typing import Any, cast
 from backend.chat.adapt import mapping
 from backend.chat.format import KEY, CallSyntax
 from backend.chat.literals import MAX_DEPTH, WORDS, Malformed
+from backend.chat.references import References, UnresolvableRef
 from backend.chat.stream import Mark
 
 _UNIONS = ("anyOf", "oneOf", "allOf")
 _MAX_REFS = 8
 
 
-def type_names(schema: object, root: object = None, depth: int = 0) -> set[str]:
+def type_names(schema: object, root: object = None) -> set[str]:
     """The JSON types a schema names, unions and references included; empty when it names none."""
+    return _type_names(schema, References(root))
+
+
+def _type_names(schema: object, references: References, depth: int = 0) -> set[str]:
     if depth > _MAX_REFS:
         return set()
     node = mapping(schema)
@@ -29,12 +34,12 @@ def type_names(schema: object, root: object = None, depth: int = 0) -> set[str]:
         found |= {each for each in cast("list[object]", kind) if isinstance(each, str)}
     for union in _UNIONS:
         for branch in _items(node.get(union)):
-            found |= type_names(branch, root, depth + 1)
+            found |= _type_names(branch, references, depth + 1)
     found |= {type_of(value) for value in _items(node.get("enum"))}
     if "const" in node:
         found.add(type_of(node["const"]))
     if isinstance(node.get("$ref"), str):
-        found |= type_names(_referred(node["$ref"], root), root, depth + 1)
+        found |= _type_names(_referred(node, references), references, depth + 1)
     return found
 
 
@@ -161,23 +166,23 @@ class Tree:
     def _child(self, schema: object, key: str) -> object:
         kinds = type_names(schema, self.root)
         if key == self.syntax.item_tag and (not kinds or "array" in kinds):
-            return _variant(schema, "array", self.root).get("items")
-        return mapping(_variant(schema, "object", self.root).get("properties")).get(key)
+            return _variant(schema, "array", References(self.root)).get("items")
+        return mapping(_variant(schema, "object", References(self.root)).get("properties")).get(key)
 
 
-def _variant(schema: object, kind: str, root: object, depth: int = 0) -> Mapping[str, Any]:
+def _variant(schema: object, kind: str, references: References, depth: int = 0) -> Mapping[str, Any]:
     """The branch of a schema that allows `kind`."""
     node = mapping(schema)
     if depth > _MAX_REFS:
         return {}
     if isinstance(node.get("$ref"), str):
-        return _variant(_referred(node["$ref"], root), kind, root, depth + 1)
+        return _variant(_referred(node, references), kind, references, depth + 1)
     types = node.get("type")
     if types == kind or (isinstance(types, list) and kind in types):
         return node
     for union in _UNIONS:
         for branch in _items(node.get(union)):
-            if found := _variant(branch, kind, root, depth + 1):
+            if found := _variant(branch, kind, references, depth + 1):
                 return found
     return {}
 
@@ -186,8 +191,8 @@ def _items(value: object) -> Sequence[object]:
     return cast("list[object]", value) if isinstance(value, list) else ()
 
 
-def _referred(reference: str, root: object) -> object:
-    node: object = root
-    for step in reference.lstrip("#/").split("/") if reference.startswith("#") else ():
-        node = mapping(node).get(step.replace("~1", "/").replace("~0", "~"))
-    return node
+def _referred(node: Mapping[str, Any], references: References) -> object:
+    try:
+        return references.target(node)
+    except UnresolvableRef:
+        return None
