@@ -119,8 +119,10 @@ class FormatBinding:
                 stops.append(text)
         return tuple(stops)
 
-    def parser(self, request: Request, config: GenerationConfig, prompt: Prompt) -> ReplyParser | None:
-        """Reads the reply to a conversation; None for raw text."""
+    def parser(
+        self, request: Request, config: GenerationConfig, prompt: Prompt, *, specials: bool = False
+    ) -> ReplyParser | None:
+        """Reads the reply to a conversation; None for raw text. With `specials` it shows what ends it."""
         if request.messages is None:
             return None
         if self._template is None:
@@ -132,6 +134,7 @@ class FormatBinding:
             parallel_tool_calls=config.parallel_tool_calls is not False,
             reasoning_format=config.reasoning_format or "auto",
             json_schema=config.json_schema,
+            specials=specials,
         )
 
     def _line_parser(self, config: GenerationConfig) -> ReplyParser:

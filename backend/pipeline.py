@@ -119,7 +119,9 @@ class Pipeline:
             config = self.handle.resolve(request.config)
             prompt = self.prompts.build(request, config)
             binding = self.handle.binding_for(request)
-            parsers = [binding.parser(request, config, prompt) for _ in range(request.n)]
+            parsers = [
+                binding.parser(request, config, prompt, specials=show_specials) for _ in range(request.n)
+            ]
             bound = binding.bound(request, config, prompt)
             engine_request = self._engine_request(request, config, prompt, bound.grammar)
             if show_specials:

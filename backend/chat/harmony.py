@@ -89,7 +89,9 @@ class HarmonyParser(ReplyParser):
                 self.reply.close_thought("" if end == _START else end)
         else:
             self.reply.open_wrapper()
-            yield from self._body(self.reply.text)
+            end = yield from self._body(self.reply.text)
+            if self.specials and end != _START:
+                self.reply.text(end)
 
     def _call(self, name: str) -> Generator[None, None, None]:
         call = OpenCall(self.sink, name)

@@ -53,13 +53,16 @@ class ReplyParser:
         reasoning_format: ReasoningFormat = "auto",
         fenced: bool = False,
         forced: bool = False,
+        specials: bool = False,
     ) -> None:
         """`tools` in the OpenAI envelope; calls are read only when there are some. `fenced` takes
         a Markdown fence off an answer that is bound to a schema. `forced`: the reply had to be a
-        call, so what its end leaves undecided was the beginning of one, and no text."""
+        call, so what its end leaves undecided was the beginning of one, and no text. With
+        `specials`, what ends a turn is text of it."""
         self.format = chat_format
         self._forced = forced and bool(tools)
         self._broken = ""
+        self.specials = specials
         self.sink = CallSink(tools)
         self.reply = ReplyText(raw=reasoning_format == "none", fence=FenceFilter() if fenced else None)
         self.stream = Stream()
@@ -76,7 +79,8 @@ class ReplyParser:
         self.thought_end = Mark(thought.end if thought else "")
         self.content_start = Mark(chat_format.content_start)
         self.content_end = Mark(chat_format.content_end)
-        self.ends = [Mark(text) for text in (*chat_format.end_of_turn, *chat_format.skipped)]
+        ends = () if self.specials else (*chat_format.end_of_turn, *chat_format.skipped)
+        self.ends = [Mark(text) for text in ends]
         self.openers = Marks([self.thought_start, self.content_start])
         self.call_openers = Marks(self.triggers)
         self.dropped = Marks([*self.ends, self.content_end])

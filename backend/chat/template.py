@@ -252,8 +252,10 @@ class ChatTemplate:
         parallel_tool_calls: bool = True,
         reasoning_format: ReasoningFormat | str | None = "auto",
         json_schema: Mapping[str, Any] | None = None,
+        specials: bool = False,
     ) -> ReplyParser:
-        """A parser of the reply that continues the rendered `prompt`."""
+        """A parser of the reply that continues the rendered `prompt`; what ends a turn is text with
+        `specials`."""
         offered = [] if tool_choice == "none" else envelopes(tools)
         kind = HarmonyParser if self.format.channels else ReplyParser
         return kind(
@@ -263,6 +265,7 @@ class ChatTemplate:
             reasoning_format="none" if reasoning_format == "none" else "auto",
             fenced=json_schema is not None,
             forced=tool_choice not in (None, "auto", "none"),
+            specials=specials,
         )
 
     def parse(self, text: str, *, prompt: str, **options: Any) -> ParsedReply:

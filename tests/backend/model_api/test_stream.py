@@ -64,6 +64,24 @@ def test_60_ids_hold_the_token_that_ended_the_reply(tiny: GenerativeModel) -> No
     assert list(tiny.stream_generate("hello", decode=False, logit_bias={end: 1000.0}, **GREEDY)) == [[end]]
 
 
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize("model", ["tiny", "spm", "base"])
+def test_62_special_tokens_are_shown_or_hidden(model: str, raw: bool, request: pytest.FixtureRequest) -> None:
+    loaded: GenerativeModel = request.getfixturevalue(model)
+    specials = loaded.handle.model.special_tokens
+    mixed = dict.fromkeys(specials, 14.0)
+    for bias in (*({token: 1000.0} for token in specials), mixed):
+        options = {"temperature": 1.0, "seed": 3, "max_new_tokens": 6, "raw": raw, "logit_bias": bias}
+        ids = [token for step in loaded.stream_generate("hello", decode=False, **options) for token in step]
+        shown = "".join(loaded.stream_generate("hello", skip_special_tokens=False, **options))
+        written = loaded.tokenizer.decode(ids, skip_special_tokens=False)
+        assert shown.strip() == written.strip()
+        assert loaded.report is not None
+        assert loaded.report.text == shown
+        hidden = "".join(loaded.stream_generate("hello", **options))
+        assert hidden.strip() == loaded.tokenizer.decode(ids).strip()
+
+
 @pytest.mark.parametrize("model", ["tiny", "spm", "base", pytest.param("starter", marks=pytest.mark.model)])
 def test_61_no_piece_splits_a_character(model: str, request: pytest.FixtureRequest) -> None:
     text = "Hi 🌿🐝é 你好 👩‍👧 ok"
