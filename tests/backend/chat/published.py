@@ -14,6 +14,8 @@ from backend.chat import ChatTemplate
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = ROOT.parent / "shared"
+GOLDEN = Path(__file__).parent / "golden"
+EVERYTHING = {"supports_tools": True, "rules": {"prints_calls": True}}
 ENVIRONMENT = dict(os.environ)
 MISSING = "the published templates are not here: shared/bin/chat-templates build/chat-templates fetches them"
 
@@ -40,6 +42,16 @@ def source(name: str) -> str:
 @cache
 def template(name: str) -> ChatTemplate:
     return ChatTemplate(source(name), name=name)
+
+
+@cache
+def learned(name: str) -> dict[str, Any]:
+    """What is known of a template, which spares collecting the tests a compilation of all of them.
+
+    A test holds it against the template. A template that nothing is recorded of is taken to have all.
+    """
+    path = GOLDEN / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else EVERYTHING
 
 
 @cache

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import pytest
@@ -566,14 +565,11 @@ def calls(draw: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return schema, {name: draw(PROPERTIES[name][1]) for name in chosen}
 
 
-@cache
 def calling() -> list[str]:
     """The templates that print calls."""
-    return [
-        name
-        for name in published.names()
-        if published.template(name).format.calls is not None and published.template(name).rules.prints_calls
-    ]
+    known = {name: published.learned(name) for name in published.names()}
+    calling = {name for name, told in known.items() if told.get("supports_tools")}
+    return sorted(name for name in calling if "prints_calls" in known[name]["rules"])
 
 
 def rendered_calls(name: str, tools: list[dict[str, Any]], made: list[dict[str, Any]]) -> str:

@@ -7,7 +7,6 @@ import random
 import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from backend.chat import ChatTemplate
 from backend.chat.format import PLACEHOLDERS, visible
 from tests.backend.chat import published, test_cases, toys
 
-GOLDEN = Path(__file__).parent / "golden"
 MAX_RENDERS = 50
 WORDS = [
     "amber",
@@ -69,7 +67,7 @@ def record(template: ChatTemplate) -> dict[str, Any]:
 @needs_templates
 @pytest.mark.parametrize("name", published.names())
 def test_a_learned_record_is_the_golden_one(name: str) -> None:
-    path = GOLDEN / f"{name}.json"
+    path = published.GOLDEN / f"{name}.json"
     found = record(published.template(name))
     if "FIRESIDE_WRITE_GOLDEN" in published.ENVIRONMENT:
         path.parent.mkdir(exist_ok=True)

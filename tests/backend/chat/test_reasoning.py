@@ -270,7 +270,7 @@ PROMPTED = {
 
 @needs_templates
 @pytest.mark.parametrize(
-    "name", [name for name in published.names() if published.template(name).supports_tools]
+    "name", [name for name in published.names() if published.learned(name).get("supports_tools")]
 )
 @pytest.mark.parametrize("thinking", [None, True, False])
 def test_a_reply_to_a_tool_result_begins_where_the_prompt_ends(name: str, thinking: bool | None) -> None:
