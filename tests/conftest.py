@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,10 @@ STARTER_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 # Threads of llama.cpp that spin for each other stand still when somebody else uses a core: a step was
 # seen to take a hundred times as long. No test measures speed, so here they sleep instead.
 os.environ.setdefault("GOMP_SPINCOUNT", "100")
+
+# Hundreds of programs start here: each would compile all it imports where the environment keeps no bytecode.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 PROPERTY_SECONDS = 120
 
