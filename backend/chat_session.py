@@ -165,7 +165,7 @@ class ChatSession:
         """
         refuse_media(self._card.model_id, images, audio, videos)
         if content is None:  # pyright: ignore[reportUnnecessaryComparison]
-            raise ValueError("send needs something to say, not None; respond() goes on without a new turn")
+            raise ValueError("send needs something to say, not None; respond() continues without a new turn")
         check_content(content, "what is sent")
         user = {"role": "user", "content": content}
         return self._turn([user], stream, GenerationConfig.of(config, **overrides), tools)

@@ -28,7 +28,7 @@ def embed(model: Model, texts: Sequence[str], *, cells: int, n_threads: int) -> 
         context = Context(model, params)
     except MemoryError as err:
         raise EngineError(
-            f"There was no memory to embed a text of {longest} tokens.", remedy="Split the text."
+            f"There was not enough memory to embed a text of {longest} tokens.", remedy="Split the text."
         ) from err
     try:
         return [_vector(context, ids, Batch(rows)) for ids in tokens]

@@ -162,9 +162,9 @@ def require_model(info: GGUFInfo) -> GGUFInfo:
 def _weightless(info: GGUFInfo) -> str:
     """What a file without any weights is."""
     if _embeds(info.architecture, info.metadata):
-        return "holds only the metadata of an embedding model, without any weights"
+        return "contains only the metadata of an embedding model, without any weights"
     what = "a vocabulary" if info.n_vocab or "tokenizer.ggml.model" in info.metadata else "metadata"
-    return f"holds {what} only, without any weights"
+    return f"contains only {what}, without any weights"
 
 
 def _embeds(architecture: str, metadata: Mapping[str, Value]) -> bool:
@@ -211,7 +211,8 @@ def _parts(header: Header) -> tuple[Header, ...]:
     missing = [name for name in names[1:] if not path.with_name(name).exists()]
     if missing:
         listed = ", ".join(shown(name) for name in missing[:3]) + (", …" if len(missing) > 3 else "")
-        problem = f"is part 1 of {count}, and {len(missing)} of the parts are not beside it: {listed}"
+        absent = "1 part is" if len(missing) == 1 else f"{len(missing)} parts are"
+        problem = f"is part 1 of {count}, and {absent} missing beside it: {listed}"
         fail(path, problem, "missing_shard", "Download the missing parts into the same folder.")
     return (header, *(read_header(path.with_name(name)) for name in names[1:]))
 
@@ -273,7 +274,7 @@ class _Interpreter:
         for part in self._parts:
             for tensor in part.tensors:
                 if tensor.name in tensors:
-                    problem = f"holds the tensor {quoted(tensor.name)}, which another part holds too"
+                    problem = f"contains the tensor {quoted(tensor.name)}, which another part contains too"
                     fail(part.path, problem, "bad_metadata", DOWNLOAD_AGAIN)
                 tensors[tensor.name] = tensor
         return tensors
@@ -309,7 +310,7 @@ class _Interpreter:
     def _chat_template(self) -> str | None:
         key = "tokenizer.chat_template"
         if size := self._header.omitted.get(key):
-            self._bad(f"holds a chat template of {size:,} bytes; {_MAX_TEMPLATE_BYTES:,} is the most")
+            self._bad(f"has a chat template of {size:,} bytes; at most {_MAX_TEMPLATE_BYTES:,} are read")
         return self._text(key) or None
 
     def _required(self, name: str, most: int) -> int:

@@ -45,7 +45,7 @@ def _check_architecture(info: GGUFInfo) -> None:
 def _check_experts(info: GGUFInfo) -> None:
     count, used = _stored(info, "expert_count"), _stored(info, "expert_used_count")
     if count > _MAX_EXPERTS:
-        _refuse(info, f"says it has {count:,} experts; {_MAX_EXPERTS} is the most")
+        _refuse(info, f"says it has {count:,} experts; at most {_MAX_EXPERTS} are possible")
     if used > count or (count and not used):
         _refuse(info, f"says it uses {used:,} of {count:,} experts")
 
@@ -66,12 +66,12 @@ def _check_vocabulary(info: GGUFInfo) -> None:
         _refuse(info, "has no vocabulary", "not_a_chat_model", "Choose a model made for text.")
     tokens = frozenset(info.tokens)
     if not tokens:
-        _refuse(info, "holds no tokens")
+        _refuse(info, "contains no tokens")
     if len(tokens) < len(info.tokens):
         # llama.cpp gives every empty token a name of its own.
         empty = max(info.tokens.count(b"") - 1, 0)
         if len(tokens) + empty < len(info.tokens):
-            _refuse(info, f"holds {len(info.tokens) - len(tokens) - empty:,} tokens twice")
+            _refuse(info, f"contains {len(info.tokens) - len(tokens) - empty:,} tokens twice")
     if model == "llama" and not tokens >= BYTE_TOKENS:
         lacking = len(BYTE_TOKENS - tokens)
         _refuse(info, f"lacks {lacking} of the 256 byte tokens of its SentencePiece vocabulary")

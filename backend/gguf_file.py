@@ -79,11 +79,11 @@ def _unopened(path: Path, err: OSError | ValueError) -> ModelLoadError:
         )
     if isinstance(err, FileNotFoundError):
         return ModelLoadError(
-            f"{where} does not exist.", cause="not_found", remedy="Check the path for a typing error."
+            f"{where} does not exist.", cause="not_found", remedy="Check the path for a typo."
         )
     reason = err.strerror if isinstance(err, OSError) else str(err)
     return ModelLoadError(
-        f"{where} cannot be opened: {reason}.", cause="not_found", remedy="Check the path for a typing error."
+        f"{where} cannot be opened: {reason}.", cause="not_found", remedy="Check the path for a typo."
     )
 
 
@@ -186,7 +186,7 @@ class Reader:
         length = self.u64(f"the length of {what}")
         if length > limit:
             self.need(length, what)
-            fail(self.path, f"holds {what} of {length:,} bytes", "bad_metadata", DOWNLOAD_AGAIN)
+            fail(self.path, f"contains {what} of {length:,} bytes", "bad_metadata", DOWNLOAD_AGAIN)
         return self.take(length, what)
 
     def skip_texts(self, count: int, what: str) -> None:

@@ -114,7 +114,7 @@ def read_header(path: Path, *, arrays: Collection[str] = ()) -> Header:
             raise ModelLoadError(
                 f"{shown(path, 300)} could not be read: {err.strerror}.",
                 cause="not_found",
-                remedy="Check the disk it lies on and try again.",
+                remedy="Check the disk it is on and try again.",
             ) from err
 
 
@@ -208,7 +208,7 @@ class _Parser:
         name = self._reader.text(_MAX_KEY_BYTES, "a metadata key")
         key = name.decode("utf-8", "backslashreplace")
         if key in self._kinds:
-            self._bad(f"holds the key {quoted(key)} twice")
+            self._bad(f"contains the key {quoted(key)} twice")
         if not self._keep(len(name)):
             self._bad("has more metadata than any model")
         what = f"the value of {quoted(key)}"
@@ -280,7 +280,7 @@ class _Parser:
         if value == 0:
             self._bad("says its alignment is 0")
         if value & (value - 1):
-            self._bad(f"says its alignment is {value}, which is no power of two")
+            self._bad(f"says its alignment is {value}, which is not a power of two")
         return value
 
     # -- tensors --
@@ -291,7 +291,7 @@ class _Parser:
         for _ in range(count):
             tensor = self._tensor()
             if tensor.name in tensors:
-                self._bad(f"holds the tensor {quoted(tensor.name)} twice")
+                self._bad(f"contains the tensor {quoted(tensor.name)} twice")
             if tensor.offset != end:
                 where = f"at byte {tensor.offset:,} instead of {end:,}"
                 self._bad(f"puts the tensor {quoted(tensor.name)} {where}")
@@ -304,7 +304,7 @@ class _Parser:
         name = reader.text(_MAX_NAME_BYTES, "a tensor name").decode("utf-8", "backslashreplace")
         n_dimensions = reader.u32(what)
         if n_dimensions > _MAX_DIMENSIONS:
-            self._bad(f"gives the tensor {quoted(name)} {n_dimensions:,} dimensions; 4 is the most")
+            self._bad(f"gives the tensor {quoted(name)} {n_dimensions:,} dimensions; at most 4 are possible")
         form = struct.Struct(f"<{n_dimensions}QIQ")
         *dimensions, kind, offset = form.unpack(reader.take(form.size, what))
         return Tensor(name, tuple(dimensions), kind, offset, self._tensor_bytes(name, dimensions, kind))

@@ -128,9 +128,11 @@ DIFFUSION = frozenset({"dream", "llada", "llada-moe", "rnd1"})
 
 UNSUITED: Mapping[str, str] = {
     **dict.fromkeys(DIFFUSION, "is a diffusion model, which does not write token by token"),
-    **dict.fromkeys(("dflash", "eagle3", "gemma4-assistant"), "is a draft model, which only helps another"),
+    **dict.fromkeys(
+        ("dflash", "eagle3", "gemma4-assistant"), "is a draft model, which only speeds up another model"
+    ),
     **dict.fromkeys(("wavtokenizer-dec", "qwen3tts", "pockettts"), "makes sound, not text"),
-    "t5": "is an encoder-decoder, which holds no chat",
+    "t5": "is an encoder-decoder, which cannot chat",
 }
 """Architectures llama.cpp loads and a chat cannot use, with the reason as a clause."""
 

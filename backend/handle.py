@@ -83,7 +83,7 @@ class LoadOptions:
             raise ValueError(f"chat_template must be text, not {type(self.chat_template).__name__}")
         if self.tensor_split is not None and len(self.tensor_split) > _MOST_DEVICES:
             raise ValueError(
-                f"tensor_split names {len(self.tensor_split)} devices; {_MOST_DEVICES} is the most"
+                f"tensor_split names {len(self.tensor_split)} devices; {_MOST_DEVICES} is the limit"
             )
         for _, scale in self.lora:
             if not math.isfinite(scale):
@@ -401,7 +401,9 @@ def _load_weights(
         return model
     if cancelled:
         raise ModelLoadError(
-            f"Loading {info.path.name} was cancelled.", cause="cancelled", remedy="Load it again when wanted."
+            f"Loading {info.path.name} was cancelled.",
+            cause="cancelled",
+            remedy="Load it again when you need it.",
         )
     failure = refusal(info.path, native.log.tail(20))
     if failure.cause == "out_of_memory":
@@ -459,7 +461,7 @@ def _smaller(info: GGUFInfo, plan: Plan, options: LoadOptions, notes: list[str])
         return replace(options, n_gpu_layers=fewer)
     half = plan.max_seq // 2
     if half >= 512 and options.max_seq is None:
-        notes.append(f"Memory ran out, so the context holds {half} tokens instead of {plan.max_seq}.")
+        notes.append(f"Memory ran out, so the context has {half} tokens instead of {plan.max_seq}.")
         return replace(options, max_seq=half)
     raise ModelLoadError(
         f"There is not enough memory for {info.path.name} with a context of {plan.max_seq} tokens.",

@@ -82,7 +82,9 @@ class EngineHost:
     async def submit(self, request: Request) -> AsyncIterator[list[Piece]]:
         """Answer a request. EngineError when the child dies meanwhile; closing the iterator cancels."""
         if request.id in self._running:
-            raise ValueError(f"request {request.id} runs already; a second answer needs a request of its own")
+            raise ValueError(
+                f"request {request.id} is already running; a second answer needs a request of its own"
+            )
         self._running.add(request.id)
         try:
             async with self._starting:
@@ -275,7 +277,7 @@ class EngineHost:
         with self._log.open("rb") as log:
             log.seek(max(0, self._log.stat().st_size - _LOG_TAIL_BYTES))
             lines = log.read().decode("utf-8", "replace").splitlines()
-        return " Its last words were: " + " / ".join(lines[-_LOG_LINES:])
+        return " Its last output was: " + " / ".join(lines[-_LOG_LINES:])
 
 
 class _ChildProcess:
@@ -444,10 +446,10 @@ class _ChildProcess:
         self.alive = False
         self.died_of_crash = crashed
         error = EngineError(
-            f"The engine process {_how(code)}; the reply is lost from here on."
+            f"The engine process {_how(code)}; the rest of the reply is lost."
             if crashed
             else "The model was unloaded.",
-            remedy="Send the message again: the model is loaded anew.",
+            remedy="Send the message again: the model will be reloaded.",
         )
         for answer in [*self._answers.values(), self._hello]:
             if not answer.done():

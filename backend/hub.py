@@ -88,7 +88,8 @@ def offer(name: str, *, projector: bool = True, endpoint: str | None = None) -> 
     match = _NAME.match(name)
     if not match:
         raise HubError(
-            f"{quoted(name)} is no name of a repository.", remedy="Write it as user/repo or user/repo:Q4_K_M."
+            f"{quoted(name)} is not the name of a repository.",
+            remedy="Write it as user/repo or user/repo:Q4_K_M.",
         )
     repo, asked = match[1], match[2]
     info = _repo_info(repo, endpoint)
@@ -97,7 +98,7 @@ def offer(name: str, *, projector: bool = True, endpoint: str | None = None) -> 
     models = [file for file in files if file.name.lower().endswith(".gguf") and not _is_projector(file.name)]
     if not models:
         raise HubError(
-            f"{repo} holds no GGUF file.", remedy="Look for a repository whose name ends in -GGUF."
+            f"{repo} contains no GGUF file.", remedy="Look for a repository whose name ends in -GGUF."
         )
     quantization, chosen = _choose(repo, models, asked)
     projectors = sorted(
@@ -245,22 +246,20 @@ def _hub_errors(repo: str) -> Generator[None]:
         yield
     except errors.GatedRepoError as err:
         raise HubError(
-            f"{repo} asks for its terms to be accepted first.",
-            remedy=f"Accept them on the page of {repo}, then log in with: hf auth login",
+            f"{repo} requires you to accept its terms first.",
+            remedy="Accept them on its page on Hugging Face, then log in with: hf auth login",
         ) from err
     except errors.RepositoryNotFoundError as err:
-        raise HubError(
-            f"The hub has no repository {repo}.", remedy="Check the name for a typing error."
-        ) from err
+        raise HubError(f"The hub has no repository {repo}.", remedy="Check the name for a typo.") from err
     except (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError) as err:
         raise HubError(
             f"{repo} cannot be reached: this machine is offline, or HF_HUB_OFFLINE is set.",
-            remedy="Try again with a connection; a download goes on where it stopped.",
+            remedy="Try again with a connection; the download resumes where it stopped.",
         ) from err
     except (errors.HfHubHTTPError, http.HTTPError, OSError) as err:
         raise HubError(
             f"The hub failed for {repo}: {shown(err, 200)}",
-            remedy="Try again; a download goes on where it stopped.",
+            remedy="Try again; the download resumes where it stopped.",
         ) from err
 
 
@@ -285,7 +284,7 @@ def _fetch(wanted: Offer, file: RepoFile, meter: _Meter, endpoint: str | None) -
     except _StoppedError as err:
         raise HubError(
             f"The download of {wanted.repo} was stopped.",
-            remedy="Pull it again: it goes on where it stopped.",
+            remedy="Pull it again: it resumes where it stopped.",
         ) from err
 
 

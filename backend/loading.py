@@ -45,9 +45,9 @@ def find_model(source: str | os.PathLike[str] | None = None) -> Path:
         )
     if _ADDRESS.match(name):
         raise ModelLoadError(
-            f"{quoted(name)} is an address, and models are loaded from this machine.",
+            f"{quoted(name)} is a web address, but models are loaded from this machine.",
             cause="not_found",
-            remedy="Fetch it first, by the names in the address: fireside models pull user/repo:Q4_K_M.",
+            remedy="Fetch it first, by its names in the address: fireside models pull user/repo:Q4_K_M.",
         )
     path = _expanded(name)
     mode = _mode(path)
@@ -60,7 +60,7 @@ def find_model(source: str | os.PathLike[str] | None = None) -> Path:
         raise ModelLoadError(
             f"{shown(path, 300)} does not exist.",
             cause="not_found",
-            remedy="Check the path for a typing error; `fireside models list` shows what is here.",
+            remedy="Check the path for a typo; `fireside models list` shows what is here.",
         )
     return _named_model(name)
 
@@ -95,7 +95,7 @@ def refusal(path: Path, log: str) -> ModelLoadError:
         )
     if any("allocat" in line and "fail" in line for line in lines):
         return ModelLoadError(
-            f"{where} found no memory for its weights: {reason}.",
+            f"{where} could not get enough memory for its weights: {reason}.",
             cause="out_of_memory",
             remedy="Choose a smaller model or quantization, or close other programs.",
         )
@@ -155,9 +155,9 @@ def _only_model_in(folder: Path) -> Path:
     if found:
         raise _several(found, f"The directory {shown(folder, 300)}", "by its path")
     raise ModelLoadError(
-        f"The directory {shown(folder, 300)} holds no .gguf file.",
+        f"The directory {shown(folder, 300)} contains no .gguf file.",
         cause="not_found",
-        remedy="Name the model's file, or the directory it lies in.",
+        remedy="Name the model's file, or the directory it is in.",
     )
 
 
@@ -165,7 +165,7 @@ def _several(found: list[Path], where: str, how: str) -> ModelLoadError:
     listed = ", ".join(shown(path.name) for path in found[:_LISTED])
     more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
     return ModelLoadError(
-        f"{where} holds {len(found)} models: {listed}{more}.",
+        f"{where} contains {len(found)} models: {listed}{more}.",
         cause="not_found",
         remedy=f"Name one of them {how}.",
     )
@@ -194,7 +194,7 @@ def _named_model(name: str) -> Path:
     known = ", ".join(shown(file.name) for file in files[:_LISTED]) or "none"
     more = f" and {len(files) - _LISTED} more" if len(files) > _LISTED else ""
     raise ModelLoadError(
-        f"No file and no model is called {quoted(name)}. The models found here: {known}{more}.",
+        f"There is no file or model called {quoted(name)}. Models on this machine: {known}{more}.",
         cause="not_found",
         remedy=f"Name one of them, give the path of a .gguf file, or get the starter with: {STARTER_COMMAND}",
     )

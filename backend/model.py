@@ -313,11 +313,11 @@ class GenerativeModel(ModelFacts):
         if model is not None:
             if model.vocab_size != self.vocab_size:
                 raise ValueError(
-                    f"the assistant's vocabulary holds {model.vocab_size} tokens, this one {self.vocab_size}"
+                    f"the assistant's vocabulary has {model.vocab_size} tokens, this one {self.vocab_size}"
                 )
             if model.max_seq < self.max_seq:
                 raise ValueError(
-                    f"the assistant's context holds {model.max_seq} tokens, this model's {self.max_seq}"
+                    f"the assistant's context has {model.max_seq} tokens, this model's {self.max_seq}"
                 )
         self._assistant = model
 

@@ -157,7 +157,7 @@ class ModelFacts:
         if self._handle.info.is_embedding:
             raise ValueError(f"{self._handle.info.path.name} is an embedding model and writes no text")
         if (request.messages is None) == (request.text is None):
-            raise ValueError("a request holds either messages or text")
+            raise ValueError("a request contains either messages or text")
         if request.messages is None:
             check_prompt(request.text, "text")
         elif not check_messages(request.messages):
@@ -177,7 +177,9 @@ class ModelFacts:
         forced = () if isinstance(request.forced, str) else request.forced or ()
         for name, tokens in (("logit_bias", config.logit_bias or ()), ("forced", forced)):
             if beyond := [token for token in tokens if not 0 <= token < self.vocab_size]:
-                raise ValueError(f"{name}: {beyond[0]} is no token of a vocabulary of {self.vocab_size}")
+                raise ValueError(
+                    f"{name}: {beyond[0]} is not a token of this vocabulary of {self.vocab_size}"
+                )
         if request.n < 1:
             raise ValueError(f"n must be at least 1, not {request.n}")
         if request.n > MOST_SLOTS:

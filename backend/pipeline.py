@@ -66,7 +66,7 @@ class Pipeline:
             known = self._replies.get(reply.id)
             if known is not None and not known.over:
                 raise ValueError(
-                    f"request {reply.id} runs already; a second answer needs a request of its own"
+                    f"request {reply.id} is already running; a second answer needs a request of its own"
                 )
             self._replies[reply.id] = reply
             self.engine.open()

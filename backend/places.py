@@ -56,7 +56,7 @@ def require_own(path: Path) -> Path:
     """
     if os.path.lexists(path) and (fault := _fault(path)):
         raise ForeignPathError(
-            f"{path} is not used, because {fault} Look through it before you make it yours, or name a folder "
+            f"{path} is not used, because {fault} Check what is in it before you use it, or name a folder "
             f"of your own with FIRESIDE_CONFIG, FIRESIDE_DATA and FIRESIDE_STATE."
         )
     return path
@@ -139,7 +139,7 @@ def _fault_of(here: str, found: os.stat_result, above: os.stat_result | None, *,
         return ""
     if _is_registered(here, is_last):
         return ""
-    return f"others than you may write to {here}: `chmod go-w {here}` closes it."
+    return f"users other than you can write to {here}: `chmod go-w {here}` prevents it."
 
 
 def _is_closed(here: str, found: os.stat_result) -> bool:

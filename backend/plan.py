@@ -389,7 +389,7 @@ class _Planner:
     def _notes(self, plan: Plan, asked: int) -> Iterator[str]:
         trained = self._info.n_ctx_train
         if plan.max_seq < asked:
-            yield f"The context is {plan.max_seq:,} of {trained:,} tokens, which is what memory allows."
+            yield f"The context is {plan.max_seq:,} of {trained:,} tokens, because memory allows no more."
         if plan.max_seq > trained:
             yield f"The context is longer than the {trained:,} tokens this model was trained with."
         if plan.slots < self._demand.slots:
@@ -430,7 +430,7 @@ class _Planner:
             remedy = f"Ask for a smaller context: at most {cells:,} tokens fit (--ctx {cells})."
         return ModelLoadError(
             f"{shown(self._info.path, 300)} does not fit into memory: it needs {need}, "
-            f"and {_size(device.free_bytes)} are free ({shown(device.name)}).",
+            f"and {_size(device.free_bytes)} is free ({shown(device.name)}).",
             cause="out_of_memory",
             remedy=remedy,
         )

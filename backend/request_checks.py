@@ -37,7 +37,7 @@ def check_content(content: object, where: str = "content") -> None:
             raise ValueError(f"A content part must be a mapping with a type, not {_kind(part)} ({where})")
         kind = cast("Mapping[str, object]", part).get("type")
         if isinstance(kind, str) and any(medium in kind for medium in _MEDIA):
-            raise ValueError(f"This model reads text only, and {where} holds a part of type {kind[:40]!r}")
+            raise ValueError(f"This model reads text only, and {where} contains a part of type {kind[:40]!r}")
 
 
 def check_tools(tools: object) -> tuple[Mapping[str, Any], ...]:

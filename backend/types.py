@@ -80,8 +80,8 @@ class ContextOverflowError(BackendError, ValueError):
         self.reserve = reserve
         kept = "one token of the reply fits" if reserve == 1 else f"{reserve} tokens of the reply fit"
         super().__init__(
-            f"The prompt has {needed} tokens, and the context window holds {max_seq} "
-            f"(at most {self.available} of prompt, so that {kept}). "
+            f"The prompt has {needed} tokens, but the context window has room for {max_seq} "
+            f"(at most {self.available} for the prompt, so that {kept}). "
             f"Shorten it, or give the model a larger context (--ctx) if it was trained for one."
         )
 
@@ -262,9 +262,9 @@ class ChatCard:
         """What `config` asks about thinking that this model cannot do, as a sentence; "" where it can."""
         wanted, effort = config.enable_thinking, config.reasoning_effort
         if self.reasoning_mode == "never" and wanted:
-            return f"{self.model_id} cannot be told to think: its chat template has no switch for it."
+            return f"{self.model_id} cannot be made to think: its chat template has no switch for it."
         if self.reasoning_mode == "never" and effort not in (None, "none"):
-            return f"An effort changes nothing here: {self.model_id} is not a thinking model."
+            return f"A reasoning effort has no effect here: {self.model_id} is not a thinking model."
         if self.reasoning_mode == "always" and (wanted is False or effort == "none"):
             return f"{self.model_id} always thinks; its chat template has no switch for it."
         return ""
@@ -413,7 +413,7 @@ class GenerationConfig:
         if self.logit_bias is not None:
             object.__setattr__(self, "logit_bias", _bias(self.logit_bias))
         if self.grammar is not None and self.json_schema is not None:
-            raise ValueError("grammar and json_schema exclude each other: give one of them")
+            raise ValueError("grammar and json_schema cannot be combined: give one of them")
 
     @classmethod
     def of(cls, config: GenerationConfig | Mapping[str, Any] | None, **overrides: Any) -> GenerationConfig:

@@ -150,5 +150,5 @@ def pieces_of(value: Any) -> list[Piece]:
     pieces = list(value)
     for piece in pieces:
         if type(piece).__name__ not in _BY_NAME:
-            raise ValueError("a list of pieces holds something else")
+            raise ValueError("a list of pieces contains something else")
     return pieces

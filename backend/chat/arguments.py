@@ -58,19 +58,19 @@ class ArgumentReader:
                 return None
             yield from skip_space(stream)
             if stream.ended:
-                raise Cut("the reply ended inside of it")
+                raise Cut("the reply ended inside it")
             if not call.known:
                 raise NotACall
             yield from self._skip_junk(stream, call, behind)
 
     def _skip_junk(self, stream: Stream, call: OpenCall, behind: str) -> Generator[None, None, None]:
-        where = f"behind its argument {behind!r}" if behind else "before its arguments"
+        where = f"after its argument {behind!r}" if behind else "before its arguments"
         call.fault = call.fault or f"the call is malformed {where}"
         stream.pos += 1
         wanted = [mark for mark in (self.start, self.short_end) if mark.first]
         found = yield from skip_to(stream, wanted)
         if found is None:
-            raise Cut("the reply ended inside of it")
+            raise Cut("the reply ended inside it")
         stream.pos = found[1].start
 
     def _value(
@@ -145,7 +145,7 @@ class RawValue:
                 stream.pos = closed.end
                 return "".join(parts)
             if stream.final and stream.ended:
-                raise Cut("the reply ended inside of it")
+                raise Cut("the reply ended inside it")
             yield
 
     def _tell(self, call: OpenCall | None, text: str) -> None:
@@ -170,7 +170,7 @@ class RawValue:
                 stream.pos = end + len(closing)
                 return
             if stream.final:
-                raise Cut("the reply ended inside of it")
+                raise Cut("the reply ended inside it")
             yield
 
     def _closing(self, stream: Stream) -> tuple[int, Match | None]:

@@ -270,7 +270,7 @@ class CallReader:
         yield from skip_space(stream)
         fault: Malformed | None = None
         if stream.ended and call.known:
-            call.blame(Cut("the reply ended inside of it"))
+            call.blame(Cut("the reply ended inside it"))
         elif not stream.text.startswith("{", stream.pos):
             raise NotACall
         self._commit(stream, call)

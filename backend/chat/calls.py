@@ -93,7 +93,7 @@ class OpenCall:
         try:
             json.dumps(value, allow_nan=False)
         except ValueError:  # NaN and 1e999 are read, and could never be written back as JSON.
-            self.fault = "the arguments hold a number that is not finite"
+            self.fault = "the arguments contain a number that is not finite"
             return {}
         return value
 

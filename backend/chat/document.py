@@ -82,7 +82,7 @@ class Document:
     def _plain(self, value: Any, depth: int) -> Any:
         self._nodes += 1
         if self._nodes > _MAX_NODES:
-            raise too_large(f"it holds more than {_MAX_NODES:,} values")
+            raise too_large(f"it contains more than {_MAX_NODES:,} values")
         if depth > _MAX_DEPTH:
             raise too_large(f"it is nested more than {_MAX_DEPTH} deep")
         if isinstance(value, str):
@@ -92,7 +92,7 @@ class Document:
         if is_list(value) or isinstance(value, tuple):
             return [self._plain(item, depth + 1) for item in cast("Sequence[Any]", value)]
         if not is_object(value):
-            raise SchemaError(f"The schema holds a {type(value).__name__}, which JSON does not know.")
+            raise SchemaError(f"The schema contains a {type(value).__name__}, which JSON cannot express.")
         copy: dict[str, Any] = {}
         for key, item in value.items():
             if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -104,7 +104,7 @@ class Document:
     def _text(self, text: str) -> str:
         self._characters += len(text)
         if self._characters > _MAX_CHARACTERS:
-            raise too_large(f"it holds more than {_MAX_CHARACTERS:,} characters")
+            raise too_large(f"it contains more than {_MAX_CHARACTERS:,} characters")
         return text
 
     # ---- work ------------------------------------------------------------------------------

@@ -212,7 +212,7 @@ def _held_to(name: str, parameters: Any, left: int, warnings: list[str]) -> tupl
     spent = 0
     try:
         if left <= 0:
-            raise too_large("those of the tools before it took all that may be spent")
+            raise too_large("the schemas of the tools before it used up the limit")
         document = Document(parameters)
         for relaxed in (False, True):
             tool = Offered(name, document, relaxed)

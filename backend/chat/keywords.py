@@ -47,7 +47,7 @@ def report(form: Form, place: Place, book: Rulebook) -> None:
             if keyword in part and count(part, keyword) is None:
                 book.drop(place, keyword, f"{short(part[keyword])} is not a count")
         if "type" in part and type_names(part) is None:
-            book.mistake(place, "type", f"{short(part['type'])} names no JSON type")
+            book.mistake(place, "type", f"{short(part['type'])} is not a JSON type")
         check_patterns(part, place, book)
         for keyword in TYPE_OF_KEYWORD["number"].split():
             if keyword in part and not is_number(part[keyword]) and not isinstance(part[keyword], bool):
@@ -66,9 +66,9 @@ def check_patterns(part: Mapping[str, Any], place: Place, book: Rulebook) -> Non
         try:
             found(text, "")
         except MalformedPattern as err:
-            book.mistake(place, keyword, f"{short(text)} is no regular expression: {err}")
+            book.mistake(place, keyword, f"{short(text)} is not a regular expression: {err}")
         except UnsupportedPattern as err:
             raise SchemaError(
                 f"The schema has a pattern at {place.path} that cannot be checked: {err} "
-                f"('{keyword}' {short(text)}). Write it in another way, or leave it out."
+                f"('{keyword}' {short(text)}). Write it another way, or leave it out."
             ) from err

@@ -63,7 +63,7 @@ def json_value(
         if stream.final:
             if scan.scalar and parts:
                 return "".join(parts)
-            raise Cut("the reply ended inside of it", "".join(parts))
+            raise Cut("the reply ended inside it", "".join(parts))
         yield
 
 
@@ -145,7 +145,7 @@ def literal_text(stream: Stream, quote: tuple[str, str]) -> Generator[None, None
         if state.done:
             return "".join(parts)
         if stream.final:
-            raise Cut("the reply ended inside of it", "".join(parts))
+            raise Cut("the reply ended inside it", "".join(parts))
         yield
 
 

@@ -118,7 +118,7 @@ def _value(text: str) -> Any:
             return read_literal(candidate)
         except (Malformed, RecursionError):
             pass
-    raise Malformed("it is no value", text)
+    raise Malformed("it is not a value", text)
 
 
 def _calls_of(value: Any) -> Found:

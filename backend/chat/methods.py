@@ -270,7 +270,7 @@ def _check_join(owner: str, args: Sequence[Any]) -> None:
     if not args:
         return
     if not isinstance(args[0], str | list | tuple):
-        raise LimitError("it joins something that is no list; the filter join takes it")
+        raise LimitError("it joins something that is not a list; use the filter join")
     parts = cast("Sequence[Any]", args[0])
     texts = [part for part in parts if isinstance(part, str)]
     width = max((char_width(text) for text in (owner, *texts) if text), default=1)

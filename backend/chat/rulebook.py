@@ -39,7 +39,7 @@ class Dropped:
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.path}: '{self.keyword}' is not held to by the grammar, because {self.reason}."
+        return f"{self.path}: '{self.keyword}' is not enforced by the grammar, because {self.reason}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +293,7 @@ class Rulebook:
 
     def _capped(self, place: Place | None, keyword: str, asked: int, room: int) -> int:
         if place is not None:
-            self.drop(place, keyword, f"llama.cpp does not count to {asked:,}")
+            self.drop(place, keyword, f"llama.cpp cannot count to {asked:,}")
         return max(room, 0)
 
     def members(

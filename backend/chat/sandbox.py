@@ -121,7 +121,7 @@ class _Metering(NodeTransformer):
 
 
 def _other_template(tag: str, node: nodes.Node) -> TemplateSyntaxError:
-    problem = f"{{% {tag} %}} asks for another template, and a chat template is one text by itself"
+    problem = f"{{% {tag} %}} asks for another template, but a chat template must be complete in one file"
     return TemplateSyntaxError(problem, node.lineno)
 
 

@@ -38,7 +38,7 @@ from backend.chat.validate import (
 _MAX_RULES = 10_000
 _MAX_CHOICES = 5_000
 
-_ENDLESS = "#: every value would have to hold another one of its own kind, or a text that is no UTF-8."
+_ENDLESS = "#: every value would have to contain another of its own kind, or text that is not UTF-8."
 _UNWRITABLE = "JSON has no infinite numbers, and UTF-8 no halves of surrogate pairs"
 
 

@@ -150,7 +150,7 @@ class _Check:
         if branches := as_list(schema.get("oneOf")):
             fitting = sum(self.fits(value, branch, depth) for branch in branches)
             if fitting != 1:
-                yield f"{at or 'the value'} fits {fitting or 'none'} of the forms of which it must fit one"
+                yield f"{at or 'the value'} must fit exactly one of its forms, and fits {fitting or 'none'}"
         if is_schema(condition := schema.get("if")):
             branch = schema.get("then" if self.fits(value, condition, depth) else "else", True)
             yield from self.check(value, branch, at, depth)
@@ -217,7 +217,7 @@ class _Check:
             reason = f"it is longer than {_MAX_TEXT:,} characters"
         except UnsupportedPattern as err:
             reason = str(err)
-        told = f"{where} could not be held against the pattern {short(pattern, 200)}: {reason}"
+        told = f"{where} could not be checked against the pattern {short(pattern, 200)}: {reason}"
         self.unchecked[told] = None
         return True
 
@@ -247,7 +247,9 @@ def property_schemas(
                 parts.append(part)
         except UnsupportedPattern as err:
             if unchecked is not None:
-                unchecked[f"names could not be held against the pattern {short(pattern, 200)}: {err}"] = None
+                unchecked[f"names could not be checked against the pattern {short(pattern, 200)}: {err}"] = (
+                    None
+                )
             return parts or [True]
     return parts or [schema.get("additionalProperties", True)]
 

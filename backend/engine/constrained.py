@@ -56,7 +56,7 @@ class ConstrainedSampler(Sampler):
         began = time.thread_time()
         self._bound.accept(token)
         if time.thread_time() - began > MOST_ACCEPT_S:
-            raise EngineError("The grammar has too many ways to go on at once.", remedy=_MANY_WAYS)
+            raise EngineError("The grammar allows too many continuations at once.", remedy=_MANY_WAYS)
         return token
 
     def accept(self, token: int) -> None:
@@ -78,7 +78,7 @@ class ConstrainedSampler(Sampler):
         while not self._take(token):
             refused.append(token)
             if len(refused) > MOST_REFUSED:
-                raise EngineError("The grammar allows nothing behind its trigger.", remedy=_CHECK)
+                raise EngineError("The grammar allows nothing after its trigger.", remedy=_CHECK)
             self._candidates.fill(context.logits(row), without=refused)
             token = self._candidates.select(self._chain)
         if refused:  # The chain knows of the first that was refused, and of nothing since.

@@ -105,7 +105,7 @@ class Engine:
             waiting = self._waiting_count()
             if waiting + request.n > self._max_queued:
                 raise QueueFullError(
-                    f"{waiting} requests are waiting already, and the queue holds {self._max_queued}. "
+                    f"{waiting} requests are waiting, and the queue takes at most {self._max_queued}. "
                     f"Wait for one to finish, or cancel one."
                 )
             self._inbox.append(request)
@@ -253,7 +253,7 @@ class Engine:
             )
         except MemoryError as err:
             raise EngineError(
-                f"There was no memory for a context of {cells} tokens. {log.tail(2)}",
+                f"There was not enough memory for a context of {cells} tokens. {log.tail(2)}",
                 remedy="Load the model with a smaller context (--ctx) or fewer slots (--slots).",
             ) from err
         if params.adapters and not context.apply_adapters(params.adapters):

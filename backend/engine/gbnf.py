@@ -50,7 +50,7 @@ def check_grammar(text: str) -> None:
     if len(text) > MAX_GRAMMAR_BYTES:
         raise GrammarError(f"The grammar is too long: {len(text)} characters, at most {MAX_GRAMMAR_BYTES}.")
     if found := _NO_TEXT.search(text):
-        raise GrammarError(f"The grammar does not compile: it holds {found[0]!r}, which is no text.")
+        raise GrammarError(f"The grammar does not compile: it contains {found[0]!r}, which is not text.")
     _Reader(text).read()
 
 
@@ -92,7 +92,9 @@ class _Reader:
         empty = _can_be_empty(self._rules)
         for symbol, (times, position) in self._repeated.items():
             if symbol in empty and times > _MAX_EMPTY:
-                problem = f"what is repeated {times} times can be empty; at most {_MAX_EMPTY} times it may"
+                problem = (
+                    f"what is repeated {times} times can be empty; at most {_MAX_EMPTY} times is allowed"
+                )
                 raise self._error(problem, position)
         self._refuse_left_recursion(_beginnings(self._rules, empty))
 
@@ -201,7 +203,9 @@ class _Reader:
             self._repeated[item] = (times, start)
         total = rules * (high or low or 1)
         if total > MAX_REPEAT:
-            problem = f"a repetition with those inside it makes {total} rules; at most {MAX_REPEAT} may be"
+            problem = (
+                f"a repetition with those inside it makes {total} rules; at most {MAX_REPEAT} are allowed"
+            )
             raise self._error(problem, start)
         optional = 1 if high is None else high - low
         self._count(rules=optional, elements=(low + optional) * (size + 1))

@@ -91,7 +91,7 @@ HOSTILE: dict[str, tuple[bytes, str, str]] = {
     "version 1": (header(version=1), "bad_metadata", "version 1"),
     "version 99": (header(version=99), "bad_metadata", "version 99"),
     "big-endian": (b"GGUF" + struct.pack(">IQQ", 3, 0, 0), "bad_metadata", "big-endian"),
-    "alignment 3": (alignment(3), "bad_metadata", "no power of two"),
+    "alignment 3": (alignment(3), "bad_metadata", "not a power of two"),
     "alignment u64": (alignment(32, U64), "bad_metadata", "as uint64"),
     "many tensors": (b"GGUF" + struct.pack("<IQQ", 3, 1 << 60, 0), "bad_metadata", "tensors"),
     "many keys": (b"GGUF" + struct.pack("<IQQ", 3, 0, 1 << 63), "bad_metadata", "keys"),
@@ -418,7 +418,7 @@ def test_a_vocabulary_and_an_imatrix_are_no_models(tmp_path: Path) -> None:
     pooled = tiny_gguf.write(tmp_path / "pooled.gguf", "llama", {"llama.pooling_type": 1}, {})
     assert "only the metadata of an embedding model" in str(refused(pooled))
     bare = tiny_gguf.write(tmp_path / "bare.gguf", "llama", {"general.name": "bare"}, {})
-    assert "holds metadata only" in str(refused(bare))
+    assert "contains only metadata" in str(refused(bare))
     imatrix = tiny_gguf.write(tmp_path / "im.gguf", "llama", {"imatrix.chunk_count": 3}, {})
     assert "importance matrix" in str(refused(imatrix))
 
@@ -447,8 +447,8 @@ def duplicated() -> list[str]:
         ({"llama__expert_count": 1000, "llama__expert_used_count": 8}, "1,000 experts"),
         ({"llama__rope__scaling__type": "weird"}, "unknown position scaling 'weird'"),
         ({"llama__pooling_type": 9}, "unknown pooling 9"),
-        ({"tokenizer__ggml__tokens": duplicated()}, "holds 1 tokens twice"),
-        ({"tokenizer__ggml__tokens": [1, 2, 3]}, "holds no tokens"),
+        ({"tokenizer__ggml__tokens": duplicated()}, "contains 1 tokens twice"),
+        ({"tokenizer__ggml__tokens": [1, 2, 3]}, "contains no tokens"),
         ({"tokenizer__ggml__model": "llama"}, "lacks 256 of the 256 byte tokens"),
         ({"tokenizer__chat_template": "x" * 1_100_000}, "chat template of 1,100,000 bytes"),
     ],

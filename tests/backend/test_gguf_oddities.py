@@ -22,7 +22,7 @@ ODD: list[tuple[tiny_gguf.Architecture, dict[str, Any], str]] = [
     ("llama", {"tokenizer.ggml.scores": ["a"] * 296}, "lists do not fit"),
     ("llama", {"tokenizer.ggml.merges": [1, 2]}, "lists do not fit"),
     ("llama", {"tokenizer.ggml.model": "t5"}, "lists do not fit"),
-    ("llama", {"tokenizer.ggml.token_type": [6] * 296}, "byte tokens that are none"),
+    ("llama", {"tokenizer.ggml.token_type": [6] * 296}, "byte tokens that are not bytes"),
     ("llama", {"tokenizer.ggml.bos_token_id": 99_999}, "special tokens"),
     ("bert", {"tokenizer.ggml.unknown_token_id": 65_536}, "special tokens"),
     ("mamba", {"mamba.ssm.conv_kernel": 0}, "size of zero"),

@@ -109,7 +109,7 @@ async def test_a_kill_costs_the_running_reply_and_nothing_else(host: EngineHost)
     assert first is not None
     with pytest.raises(EngineError, match="SIGKILL") as raised:
         await kill_while_it_answers(host)
-    assert "loaded anew" in raised.value.remedy
+    assert "will be reloaded" in raised.value.remedy
     assert (await collect(host, request()))[-1].finish == "length"  # type: ignore[union-attr]
     assert host.pid != first
 

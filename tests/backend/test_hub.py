@@ -219,7 +219,7 @@ def test_a_full_disk_is_said_before_anything_is_fetched(server: Hub, monkeypatch
     [
         ("ann/nothing", "no repository"),
         ("ann/m:Q9_9", "no quantization"),
-        ("no repo", "no name"),
+        ("no repo", "not the name"),
         ("ann/text", "no GGUF"),
     ],
 )

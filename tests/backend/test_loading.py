@@ -55,7 +55,7 @@ def test_a_tilde_means_home(isolated_home: Path, tiny_llama: Path) -> None:
 def test_a_directory_with_one_model_means_that_model(
     tmp_path: Path, tiny_llama: Path, tiny_projector: Path
 ) -> None:
-    assert "holds no .gguf file" in str(not_found(tmp_path))
+    assert "contains no .gguf file" in str(not_found(tmp_path))
     model = tmp_path / "sub" / "model.gguf"
     model.parent.mkdir()
     model.write_bytes(tiny_llama.read_bytes())
@@ -64,7 +64,7 @@ def test_a_directory_with_one_model_means_that_model(
     assert find_model(tmp_path) == model
     (tmp_path / "other.gguf").write_bytes(tiny_llama.read_bytes())
     error = not_found(tmp_path)
-    assert "holds 2 models" in str(error)
+    assert "contains 2 models" in str(error)
     assert "other.gguf" in str(error)
 
 
@@ -82,7 +82,7 @@ def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scheme", ["https://huggingface.co/a/b-GGUF", "HTTP://x/y.gguf", "hf://a/b"])
 def test_an_address_is_told_from_a_name_with_the_way_to_fetch_it(scheme: str) -> None:
     err = not_found(scheme)
-    assert "is an address" in str(err) and "fireside models pull" in err.remedy
+    assert "is a web address" in str(err) and "fireside models pull" in err.remedy
 
 
 @pytest.mark.parametrize("source", ["", "  ", "x" * 5000, "a\0b", "~no-such-user-here", "🙂"])
@@ -153,7 +153,7 @@ def test_without_a_starter_the_only_own_model_is_taken(no_starter: None, tiny_ll
     path = own("one.gguf", tiny_llama)
     assert find_model() == path
     own("two.gguf", tiny_llama)
-    assert "holds 2 models: one.gguf, two.gguf" in str(not_found(None))
+    assert "contains 2 models: one.gguf, two.gguf" in str(not_found(None))
 
 
 def test_the_own_folder_moves_with_the_data_folder(

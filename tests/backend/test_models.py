@@ -119,7 +119,7 @@ def test_broken_files_are_listed_with_their_problem(tmp_path: Path, tiny_llama: 
     assert "HTML" in (found["page"].problem or "")
     assert "empty" in (found["empty"].problem or "")
     assert "does not exist" in (found["lost"].problem or "")
-    assert "2 of the parts" in (found["split"].problem or "")
+    assert "2 parts are missing" in (found["split"].problem or "")
     assert first.name.startswith("split")
 
 

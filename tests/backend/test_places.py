@@ -90,7 +90,7 @@ def test_what_others_may_write_is_refused_with_what_to_do(
 ) -> None:
     spoil(folder)
     with pytest.raises(
-        ForeignPathError, match=r"others than you may write to .*chmod go-w .*FIRESIDE_CONFIG"
+        ForeignPathError, match=r"users other than you can write to .*chmod go-w .*FIRESIDE_CONFIG"
     ):
         require_own(folder / "config.toml")
     assert not is_own(folder / "config.toml")

@@ -274,7 +274,7 @@ async def test_thinking_that_the_model_cannot_do_is_told_once(room: MakeRoom) ->
         await talk(chat, "one", "two")
         notices = [event for event in heard.events if isinstance(event, SessionNoticeEvent)]
     assert [event.code for event in notices] == ["thinking"]
-    assert "cannot be told to think" in notices[0].message
+    assert "cannot be made to think" in notices[0].message
 
 
 async def test_a_prompt_that_leaves_no_room_for_a_reply_meets_the_policy(room: MakeRoom) -> None:

@@ -83,7 +83,7 @@ def test_a_grammar_whose_ways_double_ends_its_reply_and_nothing_else(tiny: Runne
         "hello", GenerationConfig(temperature=0, logit_bias={first: 99.0}), grammar=Grammar(grammar)
     )
     assert isinstance(ended.error, EngineError)
-    assert "too many ways" in str(ended.error)
+    assert "too many continuations" in str(ended.error)
     assert tiny.run("hello", grammar=Grammar('root ::= "fine"'))[0] == "fine"
 
 

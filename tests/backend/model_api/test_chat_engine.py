@@ -127,7 +127,7 @@ async def test_a_request_runs_once_at_a_time(engine: InProcessEngine) -> None:
     request = Request(messages=user("hello"), config=ENDLESS)
     replies = engine.submit(request)
     first = list(await anext(replies))
-    with pytest.raises(ValueError, match="runs already"):
+    with pytest.raises(ValueError, match="already running"):
         await answer(engine, request)
     engine.cancel(request.id)
     first += [piece async for step in replies for piece in step]
@@ -395,7 +395,7 @@ async def test_without_a_model_everything_is_an_engine_error() -> None:
         ({}, "either messages or text"),
         ({"messages": [], "text": None}, "messages is empty"),
         ({"text": "a", "n": 0}, "n must be at least 1"),
-        ({"text": "a", "forced": [10**6]}, "forced: 1000000 is no token"),
+        ({"text": "a", "forced": [10**6]}, "forced: 1000000 is not a token"),
         ({"text": "a", "config": GenerationConfig(logit_bias={10**6: 1.0})}, "logit_bias: 1000000"),
         ({"messages": [{"role": "user", "content": "a"}], "tools": [{"name": "look"}]}, "tool-call format"),
         ({"messages": [{"content": "a"}]}, "needs a role"),

@@ -253,7 +253,7 @@ def test_on_holds_an_assumed_thought_to_its_budget(tiny_llama: Path) -> None:
 @pytest.mark.parametrize(
     ("template", "config", "told"),
     [
-        (NEVER, {"enable_thinking": True}, "cannot be told to think"),
+        (NEVER, {"enable_thinking": True}, "cannot be made to think"),
         (NEVER, {"reasoning_effort": "high"}, "not a thinking model"),
         (NEVER, {"enable_thinking": False}, ""),
         (NEVER, {"reasoning_effort": "none"}, ""),
