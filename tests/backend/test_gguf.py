@@ -412,7 +412,7 @@ def test_companions_are_no_models(
 
 def test_a_vocabulary_and_an_imatrix_are_no_models(tmp_path: Path) -> None:
     vocabulary = tiny_gguf.write(tmp_path / "vocab.gguf", "llama", {"tokenizer.ggml.model": "gpt2"}, {})
-    assert "vocabulary only" in str(refused(vocabulary))
+    assert "only a vocabulary" in str(refused(vocabulary))
     encoder = tiny_gguf.write(tmp_path / "bert.gguf", "bert", {"tokenizer.ggml.model": "bert"}, {})
     assert "only the metadata of an embedding model" in str(refused(encoder))
     pooled = tiny_gguf.write(tmp_path / "pooled.gguf", "llama", {"llama.pooling_type": 1}, {})
