@@ -43,7 +43,7 @@ def calculate(expression: str) -> str:
         with localcontext(context):
             return _shown(_value(tree.body, text.strip(), 0))
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as err:
-        raise ToolError(f"{expression[:200]!r} is no arithmetic: {_first_line(err)}.") from err
+        raise ToolError(f"{expression[:200]!r} is not arithmetic:  {_first_line(err)}.") from err
     except (ZeroDivisionError, DecimalException, OverflowError) as err:
         raise ToolError(f"{expression[:200]!r} has no value that can be shown: {_why(err)}.") from err
 
@@ -60,7 +60,7 @@ def _value(node: ast.expr, text: str, depth: int) -> Number:
         raise ValueError(f"it is nested more than {_DEEPEST} levels deep")
     match node:
         case ast.Constant(value=bool()):
-            raise ValueError("it holds something that is no number")
+            raise ValueError("it contains something that is not a number")
         case ast.Constant(value=int() as number):
             return _bounded(number)
         case ast.Constant(value=float()):

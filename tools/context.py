@@ -248,13 +248,13 @@ class ToolContext:
         if place.hidden:
             raise ToolError(f"{text} belongs to Fireside itself; no tool may touch it.")
         if self.grants is not None and self.grants.shown.get(text, place.path) != place.path:
-            raise ToolError(f"{text} leads elsewhere since this call was approved; ask again.")
+            raise ToolError(f"{text} leads elsewhere than when this call was approved; ask again.")
         if place.secret and not granted:
-            raise ToolError(f"{text} may hold keys, passwords or tokens, which nobody approved.")
+            raise ToolError(f"{text} may contain keys, passwords or tokens, which nobody approved.")
         if not place.inside and not granted:
             raise ToolError(f"{text} leads to {place.path}, {place.border}, which nobody approved.")
         if write and not granted and (place.code or is_led_to(place.path, self.place.root)):
-            raise ToolError(f"{text} is a file that becomes code; writing it needs an approval of its own.")
+            raise ToolError(f"{text} is a file that becomes code; writing it needs a separate approval.")
         return place.path
 
     def check_unchanged(self, path: Path, content: bytes | None) -> None:

@@ -68,7 +68,7 @@ def _try(sandbox: Sandbox, folder: Path, bait: dict[str, object]) -> tuple[bool,
         return False, f"bubblewrap is installed but does not work here: {told or ended.returncode}"
     reached = cast("list[str]", json.loads(ended.stdout))
     if (folder / "beside").read_text() != "beside":
-        reached.append("change a file outside of the workspace")
+        reached.append("change a file outside the workspace")
     return True, f"what ran in it could {', '.join(dict.fromkeys(reached))}" if reached else ""
 
 

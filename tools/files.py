@@ -85,10 +85,10 @@ def _must_be_writable(attempt: Attempt) -> None:
     if real.is_dir():
         raise ToolError(f"{path} is a folder; a file needs a name of its own.")
     if real.exists() and not real.is_file():
-        raise ToolError(f"{path} is there already and is not a regular file.")
+        raise ToolError(f"{path} already exists and is not a regular file.")
     above = next(folder for folder in real.parents if folder.exists())
     if not above.is_dir():
-        raise ToolError(f"{above.name} is a file, so {path} cannot lie in it.")
+        raise ToolError(f"{above.name} is a file, so {path} cannot be in it.")
 
 
 def _written(arguments: Mapping[str, Any], _old: bytes | None) -> bytes:
@@ -114,7 +114,7 @@ def write_file(context: ToolContext, path: str, content: str) -> str:
 
 def _edited(arguments: Mapping[str, Any], old: bytes | None) -> bytes:
     if old is None:
-        raise ToolError(f"There is no file {arguments['path']}; write_file makes one.")
+        raise ToolError(f"There is no file {arguments['path']}; write_file creates one.")
     if len(old) > COMPARED_BYTES:
         raise ToolError(f"{arguments['path']} is larger than {COMPARED_BYTES:,} bytes.")
     try:
@@ -129,11 +129,11 @@ def _edited(arguments: Mapping[str, Any], old: bytes | None) -> bytes:
     count = text.count(before)
     if count == 0:
         raise ToolError(
-            f"old_text is not in {arguments['path']}, character by character.", _near(text, before)
+            f"{arguments['path']} does not contain old_text, character for character.", _near(text, before)
         )
     if count > 1 and arguments.get("everywhere") is not True:
         raise ToolError(
-            f"old_text is {count} times in {arguments['path']}: "
+            f"old_text occurs {count} times in {arguments['path']}:  "
             f"give more of the lines around it, or set everywhere."
         )
     if len(text) + count * (len(after) - len(before)) > COMPARED_BYTES:
@@ -188,7 +188,7 @@ def list_files(context: ToolContext, path: str = ".", depth: int = 1) -> str:
         for line in found:
             context.cancellation.raise_if_set()
             if len(lines) == _MOST_ENTRIES:
-                lines.append(f"[there is more than {_MOST_ENTRIES} entries; list a folder of it]")
+                lines.append(f"[there are more than {_MOST_ENTRIES} entries; list one of its folders]")
                 break
             lines.append(line)
     if note := left_out_note(listing.left_out):
@@ -251,7 +251,9 @@ def _encoded(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as err:
-        raise ToolError("The text holds half a character (a lone surrogate) and cannot be written.") from err
+        raise ToolError(
+            "The text contains half a character (a lone surrogate) and cannot be written."
+        ) from err
 
 
 def _near(text: str, wanted: str) -> str:

@@ -75,14 +75,14 @@ def always_asks(facts: Facts) -> str:
     if "nothing" in facts.effects:
         return ""
     if facts.secrets:
-        return f"{_names(facts.secrets)}: {HOLDS_SECRETS}, so each such call is asked about."
+        return f"{_names(facts.secrets)}: {HOLDS_SECRETS}, so every such call asks first."
     if own_data := [place for place in facts.named if place.hidden]:
-        return f"{_names(own_data)} belongs to Fireside itself, so each such call is asked about."
+        return f"{_names(own_data)} belongs to Fireside itself, so every such call asks first."
     if facts.becomes_code:
         names = _names(facts.becomes_code)
-        return f"{names} becomes code that other programs run, so each such call is asked about."
+        return f"{names} becomes code that other programs run, so every such call asks first."
     if facts.unseen:
-        return f"{facts.tool.name} is given more words than can be looked at."
+        return f"{facts.tool.name} is given more words than can be checked."
     return ""
 
 
@@ -108,8 +108,8 @@ def _judge_all(facts: Facts, sandbox: Sandbox | None) -> Judgement:
         gap = (sandbox or Sandbox(None)).gap(facts.space)
         if gap or facts.space is None or facts.space.width:
             why = gap or ("there is no workspace" if facts.space is None else facts.space.width)
-            return "ask", f"{tool.name} would run a program that nothing confines: {why}.", None
-        return "allow", "What runs in the sandbox, without network, is allowed (approval mode all).", None
+            return "ask", f"{tool.name} would run a program unconfined: {why}.", None
+        return "allow", "Running in the sandbox, without network, is allowed (approval mode all).", None
     if effects == _ON_NETWORK and own.reads_pages(tool):
         return "allow", "Reading public pages is allowed (approval mode all).", None
     if not effects <= _ON_FILES:
@@ -126,7 +126,7 @@ def _unbounded(facts: Facts) -> str:
         return f"{facts.tool.name} would {verbs(facts.effects)}, and does not say which."
     if facts.strays:
         shown = ", ".join(visible(text[:80]) for text in facts.strays)
-        return f"{facts.tool.name} might {verbs(facts.effects)} outside of the workspace: {shown}."
+        return f"{facts.tool.name} might {verbs(facts.effects)} outside the workspace: {shown}."
     return ""
 
 

@@ -209,7 +209,7 @@ def _check_paths(known: Known, space: Workspace) -> None:
         try:
             place = space.locate(word)
         except ToolError as err:
-            raise UnknownCommandError(f"{word} is no path that can be followed") from err
+            raise UnknownCommandError(f"{word} is not a path that can be followed") from err
         if place.secret or place.hidden or not place.inside or (known.fixed[0] == "git" and word[:1] == ":"):
             raise UnknownCommandError(f"{word} is not an ordinary file or folder of the workspace")
 

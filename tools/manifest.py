@@ -41,7 +41,7 @@ def read_manifests(data: bytes, *, source: str, origin: str) -> tuple[Manifest, 
             tree = ast.parse(data)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as err:
         where = f" (line {err.lineno})" if isinstance(err, SyntaxError) and err.lineno else ""
-        raise ManifestError(f"{origin} is no Python that can be read{where}.") from err
+        raise ManifestError(f"{origin} is not valid Python{where}.") from err
     decorators = frozenset(_decorator_names(tree.body))
     found: list[Manifest] = []
     for node in tree.body:

@@ -9,7 +9,7 @@ from tools.output import clean_text
 
 _MOST_NAME = 200
 _MEDIA = {"image": "picture", "audio": "recording"}
-_UNREAD = "not shown, only text of a result can be read"
+_UNREAD = "not shown, only the text of a result can be read"
 
 
 def words_of(result: Any) -> str:

@@ -36,7 +36,9 @@ def _check_name(name: str) -> None:
 
 def _check_size(data: bytes) -> None:
     if len(data) > _MOST_BYTES:
-        raise ToolError(f"A note holds at most {_MOST_BYTES:,} bytes, and this would be {len(data):,}.")
+        raise ToolError(
+            f"A note may have at most {_MOST_BYTES:,} bytes, and this one would have {len(data):,}."
+        )
 
 
 @tool(does=("read", "write"), does_for=_does, check=_must_be_note)

@@ -129,7 +129,7 @@ def touched_lines(facts: Facts) -> Iterator[str]:
     verb = "writes" if "write" in facts.effects else "reads"
     for place in facts.places:
         where = "" if place.inside else f" ({place.border})"
-        yield f"{verb} {visible(place.shown)}{where}{', which may hold secrets' if place.secret else ''}"
+        yield f"{verb} {visible(place.shown)}{where}{', which may contain secrets' if place.secret else ''}"
     if facts.places and facts.space is not None and facts.space.width:
         yield facts.space.width
     if facts.command is not None and own.is_shell(facts.tool):
@@ -138,7 +138,7 @@ def touched_lines(facts: Facts) -> Iterator[str]:
         except UnknownCommandError as err:
             yield f"cannot be remembered: {visible(str(err))}"
     for place in facts.named:
-        what = "may hold secrets" if place.secret else "becomes code"
+        what = "may contain secrets" if place.secret else "becomes code"
         yield f"names {visible(place.shown)}, which {'belongs to Fireside itself' if place.hidden else what}"
     if facts.origin:
         yield f"connects to {visible(facts.origin.lstrip('?'))}"

@@ -35,7 +35,7 @@ def text_of(value: object) -> str:
         case str():
             return clean_text(value)
         case bytes() | bytearray() if b"\0" in value[:_SAMPLE_BYTES]:
-            return f"[{len(value):,} bytes that are no text]"
+            return f"[{len(value):,} bytes that are not text]"
         case bytes() | bytearray():
             return value.decode("utf-8", "replace")
         case _:

@@ -161,7 +161,7 @@ def _current(path: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     except NotADirectoryError as err:
-        raise ToolError(f"{path.parent.name} is a file, so nothing can lie in it.") from err
+        raise ToolError(f"{path.parent.name} is a file, so nothing can be in it.") from err
     except OSError as err:
         raise ToolError(f"{path.name} cannot be used: {err.strerror or err}.") from err
 
@@ -192,10 +192,10 @@ def _diff(facts: Facts, place: Place, contents: dict[Path, str]) -> tuple[str, s
     except (FileNotFoundError, NotADirectoryError):
         old = None
     except (OSError, ToolError) as err:
-        return "", f"what {shown} holds now cannot be read: {visible(str(err))}"
+        return "", f"the present content of {shown} cannot be read:  {visible(str(err))}"
     contents[place.path] = content_digest(old)
     if change is None or (old is not None and len(old) > COMPARED_BYTES):
-        return "", f"what {shown} holds now is too large to be shown, over {COMPARED_BYTES:,} bytes"
+        return "", f"the present content of {shown} is too large to show, over {COMPARED_BYTES:,} bytes"
     try:
         new = change(facts.arguments, old)
     except (ToolError, ValueError, TypeError, KeyError) as err:
@@ -203,4 +203,4 @@ def _diff(facts: Facts, place: Place, contents: dict[Path, str]) -> tuple[str, s
     diff = show_change(shown, old, new)
     if diff:
         return diff, ""
-    return "", f"makes {shown}, an empty file" if old is None else f"changes nothing of {shown}"
+    return "", f"creates {shown}, an empty file" if old is None else f"changes nothing in {shown}"

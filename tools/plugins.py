@@ -102,7 +102,7 @@ def load_entry_point(point: EntryPoint) -> dict[str, Tool]:
     except (Exception, SystemExit) as err:
         raise PluginError(f"The plugin {name} cannot be loaded. {describe_error(err)}") from err
     if not found:
-        raise PluginError(f"The plugin {name} holds no tool.")
+        raise PluginError(f"The plugin {name} contains no tool.")
     return {made.name: made.loaded_from(f"plugin {point.name}", f"{version} {digest}") for made in found}
 
 

@@ -35,8 +35,8 @@ class PrivateFile:
             found = os.fstat(handle)
             if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
                 raise PrivateFileError(
-                    f"{self._path} can be changed or read by others, so it does not count: "
-                    f"look through it, then chmod 600 it."
+                    f"{self._path} can be changed or read by others, so it is not used: "
+                    "check what is in it, then `chmod 600` it."
                 )
             return file.read(_MOST_BYTES)
 
@@ -48,7 +48,7 @@ class PrivateFile:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = os.open(self._path.with_suffix(".lock"), flags, 0o600)
         except OSError as err:
-            raise PrivateFileError(f"{self._path} cannot be kept: {err.strerror}.") from err
+            raise PrivateFileError(f"{self._path} cannot be saved:  {err.strerror}.") from err
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -67,4 +67,4 @@ class PrivateFile:
             draft.replace(self._path)
         except OSError as err:
             draft.unlink(missing_ok=True)
-            raise PrivateFileError(f"{self._path} cannot be kept: {err.strerror}.") from err
+            raise PrivateFileError(f"{self._path} cannot be saved:  {err.strerror}.") from err

@@ -68,7 +68,7 @@ async def run_process(
     does not take, OSError when no process can be started. Being cancelled ends the process first.
     """
     if any("\0" in part or len(os.fsencode(part)) > _LONGEST_ARGUMENT for part in command):
-        raise ValueError("An argument of a command must be under 128 KiB and hold no zero byte.")
+        raise ValueError("An argument of a command must be under 128 KiB and contain no zero byte.")
     supervisor = (sys.executable, "-I", "-S", str(_SUPERVISOR), str(limits.memory_bytes))
     process = await _started(
         asyncio.create_subprocess_exec(

@@ -122,7 +122,7 @@ class ToolRegistry:
             raise UnknownToolError(self._unknown(name))
         made = entry.source.loaded().get(name)
         if made is None:
-            raise PluginError(f"{entry.manifest.origin} names a tool {name} but does not make it.")
+            raise PluginError(f"{entry.manifest.origin} names a tool {name} but does not define it.")
         return made
 
     def load(self, names: Iterable[str]) -> dict[str, Tool]:
@@ -251,8 +251,8 @@ class ToolRegistry:
         if any(fnmatchcase(manifest.name, name) for manifest in self.untrusted):
             return f"The tool {name[:80]} is the project's, which is not trusted."
         near = difflib.get_close_matches(name, self._entries, 3)
-        hint = f"Near it: {', '.join(near)}." if near else "`fireside tools list` shows all."
-        return f"There is no tool {name[:80]}. {hint}"
+        hint = f"Did you mean {' or '.join(near)}?" if near else "`fireside tools list` shows all."
+        return f"No tool named {name[:80]}. {hint}"
 
 
 def split_choices(values: Iterable[str]) -> tuple[tuple[str, ...], tuple[Path, ...]]:

@@ -81,5 +81,5 @@ def _in_index(git: Path) -> str:
         return ""
     # A split index keeps its entries elsewhere, a sparse one keeps folders for them.
     if len(data) > _MOST_INDEX or any(mark in data for mark in (_LINKED_REPOSITORY, b"link\0", b"sdir\0")):
-        return "the repository may hold another one"
+        return "the repository may contain another one"
     return ""

@@ -65,13 +65,13 @@ class RuleBook:
         try:
             data = self._file.read()
         except PrivateFileError as err:
-            raise RuleError(f"No saved rule counts. {err}") from err
+            raise RuleError(f"No saved rule is used. {err}") from err
         if data is None:
             return ()
         try:
             return tuple(_rule(item) for item in json.loads(data)["rules"])
         except (ValueError, TypeError, KeyError, RecursionError) as err:
-            raise RuleError(f"{self._path} is damaged, so its rules do not count: move it away.") from err
+            raise RuleError(f"{self._path} is damaged, so its rules are not used: move it away.") from err
 
     def add(self, rule: Rule) -> Rule:
         """Keep `rule` for good; returns it with its id. Raises RuleError."""
@@ -96,7 +96,7 @@ class RuleBook:
                     self._file.write(json.dumps({"version": 1, "rules": kept}, indent=1))
                 return before, after
         except PrivateFileError as err:
-            raise RuleError(f"The rules cannot be kept. {err}") from err
+            raise RuleError(f"The rules cannot be saved. {err}") from err
 
 
 _TEXTS = ("tool", "digest", "others", "workspace", "text", "id")

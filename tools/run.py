@@ -147,10 +147,10 @@ class _Call:
             seconds = f"{self._clock.limit_s:g} s"
             cancelled = stop.is_set()
             ended = await self._stop(body)
-            left = "" if ended else " It could not be ended and may still be at work."
+            left = "" if ended else " It could not be stopped and may still be running."
             if cancelled:
                 return "cancelled", f"Cancelled.{left}"
-            return "timed_out", f"Timed out after {seconds}; it was ended.{left}"
+            return "timed_out", f"Timed out after {seconds}; it was stopped.{left}"
         except asyncio.CancelledError:
             await self._stop(body)
             raise

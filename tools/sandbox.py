@@ -50,7 +50,7 @@ class Sandbox:
         return self.bwrap is not None and not self.trouble
 
     def wraps(self, space: Workspace) -> bool:
-        """Whether commands in `space` run in it: not where the workspace holds the system itself."""
+        """Whether commands in `space` run in it: not where the workspace contains the system itself."""
         return self.bwrap is not None and not mounts.holds_system(space.root)
 
     def gap(self, space: Workspace | None) -> str:
@@ -63,15 +63,15 @@ class Sandbox:
         if space is None:
             return ""
         if not self.wraps(space):
-            return f"the workspace {space.root} holds the system itself"
+            return f"the workspace {space.root} contains the system itself"
         if mounts.holds_homes(space.root):
-            return "the workspace holds a home folder, so that all in it can be read and changed"
+            return "the workspace contains a home folder, so everything in it can be read and changed"
         if space.root in mounts.programs(space):
             return "the workspace itself is a folder of programs"
         if mounts.is_of_system(space.root):
-            return f"the workspace {space.root} is a part of the system or of programs"
+            return f"the workspace {space.root} is part of the system or of programs"
         if is_secret(space.root):
-            return "the workspace itself is a place of keys and passwords"
+            return "the workspace itself is a place for keys and passwords"
         if holds_code(space.root.parts):
             return "the workspace itself is a folder whose files other programs run or obey"
         return verdict(space)
@@ -84,9 +84,9 @@ class Sandbox:
         home = "home not hidden"
         if mounts.hides_homes() and not (space and mounts.holds_homes(space.root)):
             shown = mounts.shown_of_homes(space)
-            home = f"home hidden but for {shown}" if shown else "home hidden"
+            home = f"home hidden except {shown}" if shown else "home hidden"
         reach = "with network, this machine's own services included" if network else "no network"
-        kind = f"sandboxed only in part, because {gap}" if gap else "sandboxed"
+        kind = f"only partly sandboxed, because {gap}" if gap else "sandboxed"
         return f"{kind}: read-only system, {home}, writes only to the workspace, {reach}"
 
     def wrap(self, command: Sequence[str], space: Workspace, *, network: bool) -> list[str]:

@@ -156,7 +156,7 @@ def _plain(name: str, value: Any, depth: int) -> Any:
         raise ArgumentsError(name, ["they are nested too deeply"])
     match value:
         case float() if not math.isfinite(value):
-            raise ArgumentsError(name, ["they hold a number that is not finite"])
+            raise ArgumentsError(name, ["they contain a number that is not finite"])
         case dict():
             items = typing.cast("Json", value).items()
             return {str(key): _plain(name, item, depth + 1) for key, item in items}

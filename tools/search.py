@@ -60,7 +60,7 @@ def find_files(context: ToolContext, pattern: str, path: str = ".") -> str:
                 break
     except OSError as err:
         raise ToolError(f"{path} cannot be searched: {err.strerror or err}.") from err
-    lines = found or [f"No file in {path} fits {pattern}."]
+    lines = found or [f"No file in {path} matches {pattern}."]
     return "\n".join([*lines, *filter(None, (left_out_note(walk.left_out),))])
 
 
@@ -75,7 +75,7 @@ def _must_be_searchable(attempt: Attempt) -> None:
         try:
             re.compile(arguments["text"])
         except (re.error, RecursionError, OverflowError) as err:
-            raise ToolError(f"text is no regular expression: {err}.") from err
+            raise ToolError(f"text is not a regular expression:  {err}.") from err
 
 
 @tool(does="read", touch=_PATH, time_s=60.0, check=_must_be_searchable)

@@ -91,7 +91,7 @@ class Walk:
             for base in folders:
                 name = f"{prefix}{base}"
                 if not depth:
-                    self._tell(f"{name}: it lies too deep")
+                    self._tell(f"{name}: it is nested too deeply")
                     continue
                 try:
                     inner = open_folder(folder, base)
@@ -179,7 +179,7 @@ def main(arguments: list[str]) -> int:
     try:
         pattern = re.compile(job["pattern"], re.IGNORECASE if job["ignore_case"] else 0)
     except (re.error, RecursionError, OverflowError) as err:
-        print(f"That is no regular expression: {err}.")
+        print(f"That is not a regular expression:  {err}.")
         return 2
     space = Workspace.at(job["workspace"], hidden=tuple(map(Path, job["hidden"])))
     root = Path(job["root"])

@@ -29,7 +29,7 @@ def _must_run(attempt: Attempt) -> None:
     if not text.strip():
         raise ToolError("There is nothing to run: it is empty.")
     if "\0" in text:
-        raise ToolError("It cannot be run: it holds a zero byte.")
+        raise ToolError("It cannot be run: it contains a zero byte.")
 
 
 @tool(
@@ -70,7 +70,7 @@ async def _run(command: Sequence[str], context: ToolContext, timeout_s: float, *
     if context.grants is not None and context.grants.confined:
         gap = await asyncio.to_thread(sandbox.gap, context.place)
         if network or gap:
-            raise ToolError("It was allowed inside the sandbox only, and would run outside of it.")
+            raise ToolError("It was allowed inside the sandbox only, and would run outside it.")
     room = context.limits.output_bytes - _NOTE_BYTES - NOTE_BYTES
     limits = replace(context.limits, time_s=time_s, output_bytes=room)
     try:
@@ -88,9 +88,9 @@ def _note(ended: Ended, time_s: float) -> str:
     start = "\n" if ended.captured.text and not ended.captured.text.endswith("\n") else ""
     match ended.end:
         case "timed_out":
-            return f"{start}[timed out after {time_s:g} s; all it had started was ended]"
+            return f"{start}[timed out after {time_s:g} s; everything it started was stopped]"
         case "too_much_output":
-            return f"{start}[ended, because it wrote too much]"
+            return f"{start}[stopped, because it wrote too much]"
         case _ if ended.exit_code:
             return f"{start}[exit code {ended.exit_code}]"
         case _:

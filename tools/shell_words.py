@@ -63,7 +63,7 @@ class _Reader:
 
     def segments(self) -> Iterator[Argv]:
         if _CONTROL.search(self._text):
-            raise _NotPlainError("it holds control characters")
+            raise _NotPlainError("it contains control characters")
         words: list[str] = []
         joined = False
         for token in self._tokens():
@@ -118,7 +118,7 @@ class _Reader:
                 case _ if char in _EXPANDS:
                     raise _NotPlainError(f"the shell would expand or redirect at {char!r}")
                 case _ if unicodedata.category(char)[0] in "CZ":
-                    raise _NotPlainError("it holds invisible characters")
+                    raise _NotPlainError("it contains invisible characters")
                 case _:
                     parts.append(char)
         return "".join(parts)

@@ -68,9 +68,9 @@ class Survey:
     def trouble(self) -> str:
         """Why it is not whole, as the end of a sentence; "" where it is."""
         if not self.is_whole:
-            return f"the workspace holds more than {MOST_ENTRIES:,} files, too many to watch"
+            return f"the workspace contains more than {MOST_ENTRIES:,} files, too many to watch"
         if len(self.secrets) > MOST_SECRETS:
-            return f"the workspace holds more than {MOST_SECRETS} places with keys, too many to cover"
+            return f"the workspace contains more than {MOST_SECRETS} places with keys, too many to cover"
         return ""
 
 

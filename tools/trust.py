@@ -154,7 +154,7 @@ def project_tools(project: Path) -> dict[str, bytes]:
 
 
 def read_tools(project: Path) -> ToolFolder:
-    """All that is below the tools folder of a project. What is no plain file in it is a fault."""
+    """All that is below the tools folder of a project. What is not a plain file in it is a fault."""
     found = ToolFolder()
     root = Path(os.path.realpath(project))
     if (root / TOOLS_FOLDER).is_symlink() or (root / TOOLS_FOLDER.parent).is_symlink():
@@ -208,7 +208,7 @@ def _take(root: Path, name: Path, found: ToolFolder, folders: list[Path]) -> Non
     elif stat.S_ISREG(kind):
         found.fault = f"{one_row(str(name))} cannot be read, or has more than {_MOST_BYTES >> 20} MB"
     else:
-        found.fault = f"{one_row(str(name))} is no plain file"
+        found.fault = f"{one_row(str(name))} is not a plain file"
 
 
 def project_prompts(project: Path) -> dict[str, bytes]:
@@ -289,7 +289,7 @@ def _difference(known: Mapping[str, Mapping[str, str]], files: Mapping[str, byte
         shown, old = one_row(name), known.get(name)
         before = None if old is None else old.get("text", "").encode("utf-8", "surrogateescape")
         if old is not None and not before and old["sha256"] != _sha(b""):
-            parts.append(f"{shown} is another one; what it held before was not kept, so here is all of it:")
+            parts.append(f"{shown} is a different file; its old content was not kept, so here is all of it:")
             before = None
         parts.append(show_change(shown, before, data) or f"{shown} is empty")
     return "\n".join(parts)

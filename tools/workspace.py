@@ -25,7 +25,7 @@ _LONGEST = 4096
 COMPARED_BYTES = 10 << 20
 """A larger file is neither compared nor edited."""
 
-HOLDS_SECRETS = "it holds keys, passwords or tokens"
+HOLDS_SECRETS = "it contains keys, passwords or tokens"
 
 Bar: TypeAlias = Callable[[Path], str | None]
 """Why a walk must leave out the real path below it: None where it need not, "" where nobody is told."""
@@ -94,7 +94,9 @@ class Workspace:
         """What a person should know of a workspace that is too wide to be one, "" for any other."""
         if self.home is None:
             return ""
-        what = "your home folder" if self.home == self.root else "a folder that holds your whole home folder"
+        what = (
+            "your home folder" if self.home == self.root else "a folder that contains your whole home folder"
+        )
         return f"the workspace is {what}: {_WIDE if self.home == self.root else _WIDER}"
 
     def locate(self, text: str) -> Place:
@@ -163,15 +165,15 @@ class Workspace:
         if self.home is None or _is_below(self.home, real):
             return ""
         if not _is_below(real, self.home):
-            return "outside your home folder, which the workspace holds"
+            return "outside your home folder, which the workspace contains"
         first, *rest = real.relative_to(self.home).parts
         if first in _SYSTEM_FOLDERS or any(name.startswith(".") for name in (first, *rest)):
-            return "a hidden name in your home folder, which the workspace holds"
+            return "a hidden name in your home folder, which the workspace contains"
         return ""
 
 
-_WIDE = "what has a name with a dot in front asks as if it lay outside"
-_WIDER = "what lies outside of your home folder, or has a name with a dot in front, asks as if it lay outside"
+_WIDE = "names that begin with a dot ask as if they were outside"
+_WIDER = "what is outside your home folder, or has a name that begins with a dot, asks as if it were outside"
 _SYSTEM_FOLDERS = frozenset(("Library", "AppData", "snap"))
 _MEMORY = frozenset(("kcore", "keys", "key-users", "kmem", "mem", "kmsg", "port"))
 
@@ -339,7 +341,7 @@ def _mode(name: str, folder: int) -> int | None:
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(found):
-        raise PathError(f"{name} is there already and is not a regular file.")
+        raise PathError(f"{name} already exists and is not a regular file.")
     return stat.S_IMODE(found) & 0o777
 
 

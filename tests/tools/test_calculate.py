@@ -151,6 +151,6 @@ def test_whole_numbers_are_exact(left: int, right: int) -> None:
 
 @pytest.mark.parametrize("expression", ["1if 1else 2", "0xfor 1", "1or 2", "'\\d'", "1_0and 2"])
 def test_nothing_is_said_past_the_tool(expression: str, recwarn: pytest.WarningsRecorder) -> None:
-    with pytest.raises(ToolError, match="is no arithmetic"):
+    with pytest.raises(ToolError, match="is not arithmetic"):
         calculate(expression)
     assert not recwarn.list

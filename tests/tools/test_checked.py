@@ -69,7 +69,7 @@ EDIT = {"path": "src/a.py", "old_text": "x = 1", "new_text": "x = 2"}
         (find_files, {"pattern": "*", "path": "src/a.py"}, "is a file"),
         (find_files, {}, "pattern is missing"),
         (search_text, {"text": ""}, "no text to look for"),
-        (search_text, {"text": "(", "regex": True}, "no regular expression"),
+        (search_text, {"text": "(", "regex": True}, "not a regular expression"),
         (search_text, {"text": "x", "path": "none"}, "There is no none"),
         (run_shell, {"command": ""}, "it is empty"),
         (run_shell, {"command": " \n\t"}, "it is empty"),

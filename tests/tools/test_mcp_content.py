@@ -23,7 +23,7 @@ from mcp.types import (
 from tools.mcp_content import words_of
 
 pytestmark = pytest.mark.timeout(60)  # The package takes long to import.
-NOT_SHOWN = "not shown, only text of a result can be read"
+NOT_SHOWN = "not shown, only the text of a result can be read"
 
 
 def words(*content: Any, **fields: Any) -> str:

@@ -83,7 +83,7 @@ def test_an_endless_output_keeps_a_bounded_file(tmp_path: Path) -> None:
 
 
 def test_a_picture_that_a_tool_returns_is_no_text() -> None:
-    assert text_of(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(2000)) == "[2,016 bytes that are no text]"
+    assert text_of(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(2000)) == "[2,016 bytes that are not text]"
     assert text_of("für".encode("latin-1")) == "f\ufffdr"
 
 

@@ -162,10 +162,10 @@ def test_changed_code_has_another_digest(tmp_path: Path, plugin: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("def (", "no Python that can be read (line 1)"),
+        ("def (", "not valid Python (line 1)"),
         ("x = 1\n", "defines no tool"),
-        ("(" * 5000, "no Python"),
-        ("a\0b", "no Python"),
+        ("(" * 5000, "not valid Python"),
+        ("a\0b", "not valid Python"),
     ],
 )
 def test_a_broken_file_is_one_warning_that_names_it(tmp_path: Path, text: str, said: str) -> None:

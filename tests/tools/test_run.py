@@ -233,7 +233,7 @@ async def test_a_tool_that_cannot_be_stopped_is_told_and_left(monkeypatch: pytes
 
     result = await call(stuck)
     release.set()
-    assert "may still be at work" in result.text
+    assert "may still be running" in result.text
 
 
 async def test_cc_02_nothing_of_a_cancelled_call_arrives_later(monkeypatch: pytest.MonkeyPatch) -> None:

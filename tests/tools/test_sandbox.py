@@ -70,7 +70,7 @@ def test_a_sandbox_that_keeps_the_rights_of_root_is_found_out(
     monkeypatch.setattr(sandboxes, "filter_program", lambda: None)
     started, trouble = escape.try_to_escape(Sandbox(sandbox.bwrap))
     assert started
-    for reached in ("keep rights of root", "change mounts", "take away what covers the home"):
+    for reached in ("keep root's rights", "change mounts", "uncover the home folder"):
         assert reached in trouble
     assert Sandbox(sandbox.bwrap, trouble).proven is False
 
@@ -78,8 +78,8 @@ def test_a_sandbox_that_keeps_the_rights_of_root_is_found_out(
 @pytest.mark.parametrize(
     ("option", "length", "reached"),
     [
-        ("--seccomp", 2, "reach sockets of other programs"),
-        ("--seccomp", 2, "make programs that lend out rights"),
+        ("--seccomp", 2, "reach other programs' sockets"),
+        ("--seccomp", 2, "make programs that give away rights"),
         ("--unshare-all", 1, "reach the network"),
         ("--unshare-all", 1, "see what runs outside"),
     ],
@@ -334,7 +334,7 @@ def test_a_workspace_that_is_the_home_or_holds_it_hides_no_home() -> None:
     for folder in (home, home.parent):
         told = sandbox.describe(network=False, space=at(folder))
         assert "home not hidden" in told
-        assert "only in part" in told
+        assert "only partly" in told
         assert sandbox.gap(at(folder))
     inner = sandbox.describe(network=False, space=at(home / "project"))
     assert inner.startswith("sandboxed: read-only system, home hidden")
@@ -424,7 +424,7 @@ def test_a_workspace_too_large_to_watch_is_confined_in_part_only(
         (space.root / f"{number}").write_text("")
     sandbox = Sandbox("/usr/bin/bwrap")
     told = sandbox.describe(network=False, space=space)
-    assert told.startswith("sandboxed only in part, because the workspace holds more than 2 files")
+    assert told.startswith("only partly sandboxed, because the workspace contains more than 2 files")
 
 
 def test_the_home_of_somebody_else_is_a_home_too(
@@ -437,7 +437,7 @@ def test_the_home_of_somebody_else_is_a_home_too(
     monkeypatch.setattr(mounts, "_other_homes", lambda: [other])
     assert "private" not in inside(sandbox, space, f"cat {other}/letter").stdout
     told = sandbox.describe(network=False, space=Workspace.at(other))
-    assert "home not hidden" in told and "only in part" in told
+    assert "home not hidden" in told and "only partly" in told
 
 
 def test_homes_are_found_in_the_user_database() -> None:

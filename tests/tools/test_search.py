@@ -73,7 +73,7 @@ async def test_text_is_not_a_pattern_unless_asked(use: Use) -> None:
 
 async def test_a_bad_pattern_is_explained(use: Use) -> None:
     result = await use(search_text, text="(", regex=True)
-    assert (result.status, "no regular expression" in result.text) == ("failed", True)
+    assert (result.status, "not a regular expression" in result.text) == ("failed", True)
 
 
 async def test_a_pattern_that_never_ends_holds_nobody(
@@ -126,7 +126,7 @@ async def test_secrets_are_left_out_of_a_search_and_named(use: Use, secrets: Wor
     assert found.splitlines()[0] == "sub/plain.txt:1: hit of a plain file"
     assert "hit of a secret" not in found
     for name in (".ssh", "sub/.aws", "sub/.env", ".netrc", "deep/.config/gcloud"):
-        assert f"{name}: it holds keys, passwords or tokens" in found
+        assert f"{name}: it contains keys, passwords or tokens" in found
     names = (await use(find_files, pattern="*")).text
     assert "id_ed25519\n" not in names and "credentials\n" not in names
     assert "[left out: " in names and "sub/.aws: it holds" in names
@@ -140,7 +140,7 @@ async def test_a_secret_folder_that_was_approved_is_searched(use: Use, secrets: 
 async def test_listing_does_not_go_into_secrets(use: Use, secrets: Workspace) -> None:
     listed = (await use(list_files, depth=5)).text
     assert "id_ed25519" not in listed and "credentials\n" not in listed
-    assert ".ssh: it holds keys" in listed
+    assert ".ssh: it contains keys" in listed
     assert "id_ed25519" in (await use(list_files, path=".ssh")).text
 
 
@@ -164,7 +164,7 @@ async def test_pipes_and_deep_folders_hold_no_search(use: Use, space: Workspace)
     (space.root / "near.txt").write_text("hit")
     found = (await use(search_text, text="hit")).text
     assert found.startswith("near.txt:1: hit\n")
-    assert "too deep" in found
+    assert "too deeply" in found
 
 
 async def test_what_cannot_be_searched_is_said(use: Use) -> None:

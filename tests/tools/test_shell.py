@@ -43,7 +43,7 @@ async def test_how_it_ended_is_said(use: Use, command: str, text: str) -> None:
 
 async def test_cc_04_a_timeout_says_so_and_ends_the_turns_wait(use: Use, space: Workspace) -> None:
     result = await use(run_shell, command="echo before; sleep 600 & echo $! > pid; wait", timeout_s=1)
-    assert result.text == "before\n[timed out after 1 s; all it had started was ended]"
+    assert result.text == "before\n[timed out after 1 s; everything it started was stopped]"
     with pytest.raises(ProcessLookupError):
         os.kill(int((space.root / "pid").read_text()), 0)
 

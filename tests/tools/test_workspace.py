@@ -284,7 +284,7 @@ def test_a_home_folder_as_workspace_ends_at_its_dot_names(home: Path, text: str,
 def test_a_folder_that_holds_the_home_folder_ends_at_it(home: Path, text: str, inside: bool) -> None:
     space = Workspace.at(home.parent)
     assert space.locate(text).inside is inside
-    assert "a folder that holds your whole home folder" in space.width
+    assert "a folder that contains your whole home folder" in space.width
 
 
 def test_the_root_of_the_system_is_such_a_folder(home: Path) -> None:
