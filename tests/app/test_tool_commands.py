@@ -226,7 +226,7 @@ def test_what_was_moved_aside_is_listed_shown_put_back_and_deleted(space: Path, 
     assert cli.main(["tools", "aside", "allow", first["id"], "--yes"]) == 0
     assert (space / ".envrc").read_text() == "one\x1b[31m"
     assert cli.main(["tools", "aside", "allow", second["id"], "--yes"]) == 1
-    assert "is there already" in capfd.readouterr().err
+    assert "already exists" in capfd.readouterr().err
     assert cli.main(["tools", "aside", "drop", second["id"]]) == 0
     assert Aside(paths.data_dir() / "aside").all() == []
 

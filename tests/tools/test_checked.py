@@ -54,7 +54,7 @@ EDIT = {"path": "src/a.py", "old_text": "x = 1", "new_text": "x = 2"}
         (write_file, {"path": "src/a.py/b/c.txt", "content": "x"}, "a.py is a file"),
         (edit_file, {**EDIT, "path": "src/none.py"}, "There is no file"),
         (edit_file, {**EDIT, "path": "src"}, "not a regular file"),
-        (edit_file, {**EDIT, "old_text": "y = 1"}, "not in src/a.py"),
+        (edit_file, {**EDIT, "old_text": "y = 1"}, "does not contain old_text"),
         (edit_file, {**EDIT, "old_text": ""}, "must not be empty"),
         (edit_file, {**EDIT, "new_text": "x = 1"}, "must differ"),
         (edit_file, {**EDIT, "path": "src/a.py/b"}, "a.py is a file"),

@@ -129,7 +129,7 @@ async def test_secrets_are_left_out_of_a_search_and_named(use: Use, secrets: Wor
         assert f"{name}: it contains keys, passwords or tokens" in found
     names = (await use(find_files, pattern="*")).text
     assert "id_ed25519\n" not in names and "credentials\n" not in names
-    assert "[left out: " in names and "sub/.aws: it holds" in names
+    assert "[left out: " in names and "sub/.aws: it contains" in names
 
 
 async def test_a_secret_folder_that_was_approved_is_searched(use: Use, secrets: Workspace) -> None:
