@@ -45,7 +45,7 @@ class References:
         """What the `$ref` of `schema`, a part of the document, points to. Raises UnresolvableRef."""
         reference = schema["$ref"]
         if not isinstance(reference, str):
-            raise UnresolvableRef(f"'$ref' {short(reference)} is no text")
+            raise UnresolvableRef(f"'$ref' {short(reference)} is not text")
         if not self._bases:
             self._look_over(self.root, _NOWHERE)
         base = self._bases.get(id(schema), self._bases.get(id(self.root), _NOWHERE))
