@@ -17,6 +17,7 @@ from app.repl.chat import ReplChat
 from app.repl.console import Console
 from app.repl.dialog import NO_ANSWER, Dialog
 from app.repl.narrator import DEFAULT_NAME, Narrator
+from app.repl.opening import ways_to_begin
 from app.repl.outside import edit, run_shell
 from app.repl.page import StyledPage
 from app.repl.plain_page import PlainPage
@@ -68,12 +69,16 @@ class ReplFace:
         self.folder = start.folder or Path()
         self.chat = ReplChat(start, console, page, self._name, echoes=echoes)
         self._loading: asyncio.Task[None] | None = None
+        self._opening: Sequence[tuple[str, Sequence[str]]] = ()
+        """How to begin, until a model is there or something was said."""
 
     # ---- opening and closing ---------------------------------------------------------------
 
     async def open(self) -> None:
         """Make the manager, begin to load the model, open the chat that was chosen. Raises what fails."""
         await self.chat.open()
+        if not self.console.piped and self.session_id is None:
+            self._opening = await ways_to_begin(self.kept, private=self.is_private)
         self._load(self.settings.get("model"), {})
 
     async def close(self) -> None:
@@ -298,6 +303,10 @@ class ReplFace:
         else:
             approve = self.start.approve + (" in home" if paths.holds_home(self.folder) else "")
             self.page.facts(self.card.model_id, _facts(self.card, approve, self.is_private))
+            if self.session_id is None:
+                for name, facts in self._opening:
+                    self.page.facts(name, facts)
+            self._opening = ()
         finally:
             is_over = True
             self.console.status = ""

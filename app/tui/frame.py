@@ -35,3 +35,8 @@ def is_tall(height: int) -> bool:
 def composer_rows(height: int) -> int:
     """The most rows that the composer takes on a screen of `height` rows."""
     return max(1, min(MAX_COMPOSER_ROWS, height // 3))
+
+
+def rows_for_page(height: int) -> int:
+    """The most rows above the seam for a page that leaves one blank row on each side of it."""
+    return max(0, height - (8 if is_tall(height) else 6))

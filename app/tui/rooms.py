@@ -1,21 +1,28 @@
-"""The rooms beside the conversation: the chats pane, and the page of a first run without a model."""
+"""The rooms beside the conversation: the chats pane, how an empty chat begins, and the page of a first run
+without a model."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from textual import events, work
 
-from app.tui.frame import side_overlays
+from app.tui.frame import rows_for_page, side_overlays
 from app.tui.reading import Reading
-from app.tui.widgets.composer import PLACEHOLDER
+from app.tui.widgets.composer import PLACEHOLDER, Draft
 from app.tui.widgets.seam import Hint, News
 
 if TYPE_CHECKING:
+    from app.sessions.snapshot import SessionSummary
+    from app.tui.chat import Chat
     from app.tui.grid import Grid
     from app.tui.screens.first_run import FirstRunPage
+    from app.tui.sending import Block
+    from app.tui.widgets.opening import Facts, Opening
     from app.tui.widgets.side import ChatsPane, Wish
 
 UNDOES: Hint = ("undo_delete", "takes it back")
@@ -33,6 +40,108 @@ class Rooms(Reading):
         self.first_run: FirstRunPage | None = None
         self._send_when_ready = False
         self._side_was_open = False
+        self._recent: Sequence[SessionSummary] = ()
+        self._sent_in: Chat | None = None
+        """The chat that a message was sent in last, which may not be on the page yet."""
+
+    def on_mount(self) -> None:
+        """Up and down choose a chat to continue while nothing is written."""
+        self.draft.moves = lambda step: self.furnished and self.opening.move(step)
+
+    async def furnish(self) -> None:
+        """Bring the other parts, and the page of an empty chat."""
+        await super().furnish()
+        await self.query_one("#main").mount(self.opening, before=self.seam)
+
+    def started(self) -> None:
+        """The chats of this person are known: the newest can be continued."""
+        super().started()
+        self._list_recent()
+
+    # ---- an empty chat ---------------------------------------------------------------------
+
+    @cached_property
+    def opening(self) -> Opening:
+        """What an empty chat shows until its first message."""
+        from app.tui.widgets.opening import Opening
+
+        return Opening(self.glyphs, self.label)
+
+    @work(exclusive=True, exit_on_error=False, group="recent")
+    async def _list_recent(self) -> None:
+        from app.tui.widgets.opening import MOST_CHATS
+
+        found = [chat for chat in await self.manager.list(MOST_CHATS + 2) if chat.title]
+        self._recent = [chat for chat in found if chat.id != self.chat.id]
+        self.show_opening()
+
+    def show_opening(self) -> None:
+        """Show how to begin, or no longer."""
+        if self.furnished and self.opening.is_mounted:
+            self.opening.show(self._opening_facts(), self.grid, rows_for_page(self.size.height))
+
+    def _opening_facts(self) -> Facts | None:
+        from app.clock import now
+        from app.starter import NAME
+        from app.tui.widgets.ages import age
+        from app.tui.widgets.opening import MOST_CHATS, Facts, Recent
+
+        chat, model = self.chat, self.model
+        if not self._begun.is_set() or self.first_run is not None or self.draft.text:
+            return None
+        if not chat.empty or chat.busy or chat.error is not None or chat is self._sent_in:
+            return None
+        # The pane beside it lists them all.
+        most = 0 if chat.private else 1 if self.side_open else MOST_CHATS
+        return Facts(
+            model=model.name,
+            state="no model is loaded" if model.failed else "loading the model",
+            window=model.window,
+            gpu_layers=model.gpu_layers,
+            layers=model.layers,
+            starter=model.name == NAME,
+            private=chat.private,
+            recent=tuple(
+                Recent(one.id, one.title or "", age(one.updated_at, now())) for one in self._recent[:most]
+            ),
+            more=0 < most < len(self._recent) and not self.side_open,
+        )
+
+    def on_draft_sent(self, event: Draft.Sent) -> None:
+        """Enter in an empty chat continues the one that is chosen there."""
+        if not self.draft.text and self.furnished and (session_id := self.opening.chosen) is not None:
+            self._continue(session_id)
+
+    async def post(self, draft: str, blocks: Sequence[Block] | None = None) -> None:
+        """Send a draft as a message. Raises FiresideError or OSError; nothing is sent then."""
+        self._sent_in = self.chat
+        await super().post(draft, blocks)
+
+    def on_opening_chosen(self, event: Opening.Chosen) -> None:
+        """A chat was clicked."""
+        self._continue(event.session_id)
+
+    @work(exclusive=True, exit_on_error=False, group="chats")
+    async def _continue(self, session_id: str) -> None:
+        async with self.telling():
+            await self.open_chat(session_id)
+
+    def draft_changed(self) -> None:
+        """What is written takes the place of how to begin."""
+        super().draft_changed()
+        self.show_opening()
+
+    def chat_shown(self) -> None:
+        """Another chat: an empty one tells how to begin."""
+        self._sent_in = None
+        super().chat_shown()
+        if self.chat.empty:
+            self._list_recent()
+
+    def refresh_facts(self) -> None:
+        """What is known of a chat or the model is another."""
+        super().refresh_facts()
+        self.show_opening()
 
     def action_new_chat(self) -> None:
         """An empty chat."""

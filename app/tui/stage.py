@@ -59,6 +59,7 @@ _PARTS = (
     "app.tui.transcript.gallery",
     "app.tui.widgets.approval",
     "app.tui.widgets.completion",
+    "app.tui.widgets.opening",
     "app.tui.widgets.side",
     "app.tui.widgets.waiting",
 )

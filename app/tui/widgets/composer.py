@@ -97,6 +97,8 @@ class Draft(KeysInOrder, TextArea):
         self.newline_keys: Collection[str] = ("ctrl+j", "alt+enter", "shift+enter")
         self.picking: Callable[[], bool] = lambda: False
         """Whether a list is open that some keys belong to."""
+        self.moves: Callable[[int], bool] = lambda step: False
+        """Whether something beside an empty draft takes a step up (-1) or down."""
         self.pictures_in: Callable[[str], str | None] = lambda text: None
         """What stands in the draft for a paste that is the paths of pictures, and nothing else."""
         self.vi: ViHand | None = None
@@ -327,6 +329,8 @@ class Draft(KeysInOrder, TextArea):
 
     def action_older_or_up(self) -> None:
         """A row up; from the first row to the message sent before."""
+        if not self.text and self.moves(-1):
+            return
         if not self.cursor_at_first_line:
             self.action_cursor_up()
             return
@@ -337,6 +341,8 @@ class Draft(KeysInOrder, TextArea):
 
     def action_newer_or_down(self) -> None:
         """A row down; from the last row towards what was being typed."""
+        if not self.text and self.moves(1):
+            return
         if not self.cursor_at_last_line:
             self.action_cursor_down()
             return
