@@ -27,6 +27,8 @@ class ModelState:
     failed: bool = False
     gpu_layers: int | None = None
     layers: int = 0
+    has_gpu: bool = False
+    """Whether llama.cpp sees a GPU here, used or not."""
     window: int | None = None
     tools: bool = False
     sees: bool = False
@@ -41,19 +43,25 @@ class ModelState:
         self.name = short_name(card.model_id)
         self.window = card.max_seq
         self.tools, self.sees = card.supports_tools, card.supports_vision
-        self.gpu_layers, self.layers = layers_of(manager.desk.engine.residency)
+        residency = manager.desk.engine.residency
+        self.gpu_layers, self.layers = layers_of(residency)
+        self.has_gpu = any(device.get("kind") != "cpu" for device in _devices(residency))
 
 
 def layers_of(residency: Mapping[str, Any]) -> tuple[int | None, int]:
     """Layers on a GPU and in all; (None, 0) where nothing is told."""
     on_gpu = total = 0
-    for device in cast("list[Mapping[str, Any]]", residency.get("devices") or []):
+    for device in _devices(residency):
         count = device.get("layers")
         layers = len(cast("list[Any]", count)) if isinstance(count, list | tuple) else int(count or 0)
         total += layers
         if device.get("kind") != "cpu":
             on_gpu += layers
     return (on_gpu, total) if total else (None, 0)
+
+
+def _devices(residency: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return cast("list[Mapping[str, Any]]", residency.get("devices") or [])
 
 
 def short_name(model_id: str) -> str:

@@ -331,6 +331,7 @@ class Program(OpenChats):
                 model=one_line(short_name(facts.model) if facts.model else model.name),
                 gpu_layers=model.gpu_layers,
                 layers=model.layers,
+                has_gpu=model.has_gpu,
                 context_tokens=tokens,
                 context_window=window,
                 reused=facts.reused,

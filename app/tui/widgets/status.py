@@ -39,6 +39,8 @@ class Facts(NamedTuple):
     model: str = ""
     gpu_layers: int | None = None
     layers: int = 0
+    has_gpu: bool = False
+    """Whether there is a GPU that layers could be on."""
     context_tokens: int | None = None
     context_window: int | None = None
     exact: bool = True
@@ -110,7 +112,7 @@ def _segments(facts: Facts, glyphs: Glyphs) -> list[_Segment]:
     for name, amount in facts.machine:
         found.append(_Segment("machine", ((f"{name} ", "$muted"), (amount, ""))))
     if facts.gpu_layers is not None and facts.layers:
-        found.append(_gpu(facts.gpu_layers, facts.layers))
+        found.append(_gpu(facts.gpu_layers, facts.layers, facts.has_gpu))
     if facts.context_window:
         found += _context(facts, facts.context_window, glyphs)
     if facts.reused:
@@ -122,8 +124,10 @@ def _segments(facts: Facts, glyphs: Glyphs) -> list[_Segment]:
     return found
 
 
-def _gpu(on_gpu: int, layers: int) -> _Segment:
-    """How much of the model is on the GPU; less than all is a warning, and stays."""
+def _gpu(on_gpu: int, layers: int, has_gpu: bool) -> _Segment:
+    """How much of the model is on the GPU; where there is one, less than all is a warning, and stays."""
+    if on_gpu <= 0 and not has_gpu:
+        return _Segment("gpu", (("cpu", "$muted"),))
     if on_gpu <= 0:
         return _Segment("gpu warning", (("cpu only", "$warning"),))
     if on_gpu < layers:

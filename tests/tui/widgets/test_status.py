@@ -51,11 +51,18 @@ def test_at_40_columns_what_waits_state_model_and_context_are_left() -> None:
 
 
 def test_warnings_never_go() -> None:
-    assert "cpu only" in text(Facts(**{**FULL._asdict(), "gpu_layers": 0}), 45)
+    assert "cpu only" in text(Facts(**{**FULL._asdict(), "gpu_layers": 0, "has_gpu": True}), 45)
     assert "gpu 12/48" in text(Facts(**{**FULL._asdict(), "gpu_layers": 12, "layers": 48}), 45)
     assert "tools all" in text(Facts(**{**FULL._asdict(), "tools": "all"}), 45)
     assert "tools read in home" in text(Facts(**{**FULL._asdict(), "tools": "read", "home": True}), 45)
     assert "gpu" not in text(FULL, 30)
+
+
+def test_a_machine_without_a_gpu_is_warned_of_nothing() -> None:
+    facts = Facts(**{**FULL._asdict(), "gpu_layers": 0, "has_gpu": False})
+    row = status_row(facts, 140, UNICODE)
+    assert ("cpu", "$muted") in row and "cpu only" not in text(facts, 140)
+    assert "cpu" not in text(facts, 36)
 
 
 def test_a_long_name_is_cut_when_it_is_tight() -> None:
