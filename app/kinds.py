@@ -47,7 +47,7 @@ CHOICES: dict[Kind, tuple[str, ...]] = {
     "effort": ("none", "minimal", "low", "medium", "high", "xhigh", "max"),
     "cache_mode": ("paged", "continuous"),
     "cache_type": ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"),
-    "dtype": ("undefined", "f32", "f16", "bf16"),
+    "dtype": ("undefined", "f32"),
     "approval": ("ask", "read", "all", "none", "plan"),
     "color": ("auto", "always", "never", "16", "256", "truecolor"),
     "pictures": ("auto", "kitty", "blocks", "off"),

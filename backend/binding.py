@@ -16,7 +16,7 @@ from backend.native import Model
 from backend.prompt import Prompt
 from backend.reply import ReplyParser
 from backend.tokenizer import Tokenizer
-from backend.types import GenerationConfig, Grammar, TextPiece, ToolCall
+from backend.types import GenerationConfig, Grammar, TextPiece, ToolCall, unmet_thinking
 
 if TYPE_CHECKING:
     from backend.chat import ChatTemplate
@@ -184,6 +184,23 @@ class FormatBinding:
         from backend.chat.grammar import after_thought
 
         return after_thought(grammar, template.thought_end.strip())
+
+    def unmet(self, request: Request, config: GenerationConfig, model: str) -> tuple[str, ...]:
+        """What a request asks about thinking that cannot be done for it, in sentences; `model` is a name."""
+        asked = [
+            name
+            for name in ("enable_thinking", "reasoning_effort", "reasoning_budget")
+            if getattr(config, name) not in (None, False, "none")
+        ]
+        if request.messages is None:
+            return tuple(f"{name} has no effect: raw text is continued as it stands." for name in asked)
+        mode = self._template.reasoning_mode if self._template else "never"
+        told = unmet_thinking(model, mode, config)
+        if mode == "never" and not told and "reasoning_budget" in asked and self._thought(config) is None:
+            told = f"reasoning_budget has no effect here: {model} is not a thinking model."
+        if self._template and mode != "never":
+            told = told or self._template.switches.unmet(config.enable_thinking, config.reasoning_effort)
+        return (told,) if told else ()
 
     def thought(self, request: Request, config: GenerationConfig, prompt: Prompt) -> ThoughtMarks | None:
         """Where thoughts begin and end, and whether the prompt left one open."""

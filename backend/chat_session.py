@@ -6,10 +6,10 @@ import copy
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from backend.reply import Failed, Ids
-from backend.request_checks import check_content, check_stream, check_tools, refuse_media
+from backend.request_checks import check_content, check_flag, check_stream, refuse_media
 from backend.stream import Stream
 from backend.turns import Turn, TurnQueue
 from backend.types import (
@@ -91,7 +91,7 @@ class ChatSession:
         ):
             if value < least:
                 raise ValueError(f"{name} must be at least {least}, not {value}")
-        self._tools = self._usable(model, tools)
+        self._tools = model.offered(tools)
         self.messages: list[dict[str, Any]] = []
         """The live history; it may be edited between turns."""
         if system is not None and not isinstance(system, str):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -108,6 +108,9 @@ class ChatSession:
         self._report: ChatOutcome | None = None
         self._calls: tuple[ToolCall, ...] = ()
         self._prior: tuple[str, tuple[int, ...]] | None = None
+        self._lock = threading.Lock()
+        """Of the history, where a turn begins, ends or is forgotten."""
+        self._resets = 0
         if max_active > 1:
             model.shared_pipeline().engine.widen(max_active)
         self._turns = TurnQueue(self._start, max_active=max_active, max_queued=max_queued)
@@ -208,11 +211,17 @@ class ChatSession:
         self.messages.append({**result, "name": name} if name else result)
 
     def reset(self, *, keep_system: bool = True) -> None:
-        """Forget the conversation, but not the system turn unless told (83)."""
-        kept = [turn for turn in self.messages if keep_system and turn.get("role") == "system"]
-        self.messages[:] = kept[:1]
-        self._prior = None
-        self._calls = ()
+        """Forget the conversation, but not the system turn unless told (83).
+
+        A turn that runs goes on to its end for whoever reads it, and does not join the history.
+        """
+        check_flag(keep_system, "keep_system")
+        with self._lock:
+            kept = [turn for turn in self.messages if keep_system and _is_system(turn)]
+            self.messages[:] = kept[:1]
+            self._resets += 1
+            self._prior = None
+            self._calls = ()
 
     def close(self) -> None:
         """Cancel the running turns, drop the waiting ones, give the engine back (91)."""
@@ -241,14 +250,27 @@ class ChatSession:
         # Checked here, so that what cannot be asked raises before anything is queued.
         self._model.chat_request([*self.messages, *added], settings, offered)
 
+        began_after = 0
+
         def request() -> Request:
-            self.messages.extend(added)
-            return self._model.chat_request(self.messages, settings, offered, self._prior)
+            nonlocal began_after
+            with self._lock:
+                began_after = self._resets
+                self.messages.extend(added)
+                return self._model.chat_request(self.messages, settings, offered, self._prior)
 
         def commit(turn: Turn) -> None:
-            self._enter(turn, added)
+            with self._lock:
+                if began_after == self._resets:
+                    self._enter(turn, added)
 
-        turn = Turn(request, keeps_history=True, commit=commit, on_outcome=self._remember)
+        def remember(outcome: ChatOutcome) -> None:
+            with self._lock:
+                self._remember(outcome)
+                if began_after != self._resets:
+                    self._calls = ()
+
+        turn = Turn(request, keeps_history=True, commit=commit, on_outcome=remember)
         return self._enqueue(turn, stream)
 
     def _enqueue(self, turn: Turn, stream: StreamMode) -> Any:
@@ -327,19 +349,14 @@ class ChatSession:
         self._calls = outcome.tool_calls
 
     def _offered(self, tools: Sequence[Tool] | None) -> tuple[Tool, ...]:
-        return self._tools if tools is None else self._usable(self._model, tools)
-
-    @staticmethod
-    def _usable(model: GenerativeModel, tools: Sequence[Tool] | None) -> tuple[Tool, ...]:
-        offered = check_tools(tools)
-        if offered and not model.supports_tools:
-            raise ValueError(
-                f"{model.card.model_id} has no tool-call format, so tools cannot be offered to it"
-            )
-        return offered
+        return self._tools if tools is None else self._model.offered(tools)
 
     def _budgeted(self, config: GenerationConfig) -> GenerationConfig:
         return config.over(GenerationConfig(max_new_tokens=self._budget))
+
+
+def _is_system(turn: object) -> bool:
+    return isinstance(turn, Mapping) and cast("Mapping[str, object]", turn).get("role") == "system"
 
 
 def _text(events: Iterator[Any]) -> Iterator[str | ToolCall]:

@@ -68,8 +68,11 @@ class LoadOptions:
         if self.kv_cache_mode not in (None, *get_args(KvCacheMode)):
             raise ValueError(f"kv_cache_mode must be paged, continuous or None, not {self.kv_cache_mode!r}")
         if self.compute_dtype not in (None, *get_args(ComputeDtype)):
-            choices = ", ".join(get_args(ComputeDtype))
-            raise ValueError(f"compute_dtype must be one of {choices}, not {self.compute_dtype!r}")
+            choices = " or ".join(get_args(ComputeDtype))
+            raise ValueError(
+                f"compute_dtype must be {choices}, not {self.compute_dtype!r:.60}: llama.cpp keeps the "
+                "weights as the file has them, and computes with f32 between them"
+            )
         for name, least in (("max_seq", 1), ("slots", 1), ("threads", 1), ("main_gpu", 0)):
             _check_whole(name, getattr(self, name), least)
         if self.threads and self.threads > (most := most_threads()):
@@ -203,6 +206,16 @@ class ModelHandle:
             )
         except TemplateError as err:
             return err
+
+    def require_call_format(self) -> None:
+        """ValueError where the load names a format of calls that the template does not write."""
+        wanted, name = self.options.tool_call_format, self.info.path.name
+        if wanted in (None, "generic"):
+            return
+        if self.template is None:
+            raise ValueError(
+                f"tool_call_format: {name} has no chat template, so it cannot write {wanted!r:.60}"
+            )
 
     def binding_for(self, request: Request) -> FormatBinding:
         """What ties this model's format to its vocabulary; raw text needs no template at all."""
@@ -357,7 +370,9 @@ def open_model(
     plan = replace(plan, notes=(*plan.notes, *notes))
     memory = _Memory(gpus, plan.devices[0].weights_bytes if plan.devices else 0)
     try:
-        return ModelHandle(info, model, plan, options, memory)
+        handle = ModelHandle(info, model, plan, options, memory)
+        handle.require_call_format()
+        return handle
     except BaseException:
         model.close()
         raise

@@ -282,7 +282,7 @@ class GenerativeModel(ModelFacts):
             )
         request = Request(
             messages=check_messages(messages),
-            tools=check_tools(tools),
+            tools=self.offered(tools),
             add_generation_prompt=add_generation_prompt,
         )
         resolved = self._handle.resolve(GenerationConfig.of(config, **overrides))

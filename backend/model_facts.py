@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from backend.chat_engine import Request
+from backend.chat_engine import Request, Tool
 from backend.handle import MOST_SLOTS, ModelHandle
 from backend.request_checks import check_messages, check_prompt, check_tools
 from backend.tokenizer import Tokenizer
@@ -151,6 +151,16 @@ class ModelFacts:
         """Every generation setting in force: its value, and where it comes from."""
         return self._handle.explain(GenerationConfig.of(config, **overrides))
 
+    def offered(self, tools: object) -> tuple[Tool, ...]:
+        """The definitions in `tools`, none for None. ValueError where they are none, or cannot be called."""
+        offered = check_tools(tools)
+        if offered and not self.supports_tools:
+            raise ValueError(
+                f"{self._handle.info.path.stem} has no tool-call format, so tools cannot be offered to it "
+                f'(load it with tool_call_format="generic" to describe calls in the prompt)'
+            )
+        return offered
+
     def check(self, request: Request) -> None:
         """Raise ValueError for a request that this model cannot answer. Its length is not looked at."""
         config = request.config
@@ -162,12 +172,9 @@ class ModelFacts:
             check_prompt(request.text, "text")
         elif not check_messages(request.messages):
             raise ValueError("messages is empty: there is nothing to answer")
-        check_tools(request.tools)
-        if request.tools and not self.supports_tools:
-            raise ValueError(
-                f"{self.card.model_id} has no tool-call format, so tools cannot be offered to it "
-                f'(load it with tool_call_format="generic" to describe calls in the prompt)'
-            )
+        self.offered(request.tools)
+        if request.messages is not None and self._template is not None:
+            self._template.switches.variables(config.enable_thinking, config.reasoning_effort)
         if (config.prompt_lookup_num_tokens or config.num_assistant_tokens) and not (
             self.supports_speculative_decoding
         ):

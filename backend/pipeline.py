@@ -128,7 +128,8 @@ class Pipeline:
                 engine_request.shown_specials = None
             if warm:
                 engine_request.max_new_tokens = 0
-            reply.prepared(parsers, prompt, time.perf_counter() - began, bound.answer_check)
+            notes = binding.unmet(request, config, self.handle.info.path.stem)
+            reply.prepared(parsers, prompt, time.perf_counter() - began, bound.answer_check, notes)
             engine_request.submitted = began
             self.engine.submit(engine_request)
             if reply.cancelled.is_set():

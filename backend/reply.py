@@ -125,7 +125,9 @@ class _Voice:
         tokens, self._undelivered = tuple(self._undelivered), []
         return tokens
 
-    def end(self, ended: Ended, truncated: int, wants_logprobs: bool) -> list[Piece]:
+    def end(
+        self, ended: Ended, truncated: int, notes: tuple[str, ...], *, wants_logprobs: bool
+    ) -> list[Piece]:
         """The last pieces, the calls, and the outcome."""
         pieces: list[Piece] = []
         calls: tuple[ToolCall, ...] = ()
@@ -154,6 +156,7 @@ class _Voice:
             seed=ended.seed,
             truncated=truncated,
             logprobs=tuple(self.logprobs) if wants_logprobs else None,
+            notes=notes,
             text=text,
             reasoning="".join(self._reasoning),
             tool_calls=calls,
@@ -204,7 +207,7 @@ class Reply:
         self._is_whole = False
         self._prefilled = False
         self._reused = 0
-        self._submitted = time.perf_counter()
+        self._notes: tuple[str, ...] = ()
 
     @property
     def over(self) -> bool:
@@ -227,11 +230,13 @@ class Reply:
         prompt: Prompt,
         duration_s: float,
         answer_check: AnswerCheck | None = None,
+        notes: tuple[str, ...] = (),
     ) -> None:
-        """The prompt is tokenized and goes to the engine now. A finished answer is still to be checked."""
+        """The prompt is tokenized and goes to the engine now. A finished answer is still to be checked;
+        `notes` say what of the request cannot be done."""
         self._voices = [_Voice(index, parser, answer_check) for index, parser in enumerate(parsers)]
         self._prompt = prompt
-        self._submitted = time.perf_counter()
+        self._notes = notes
         self._observe(StageEvent("tokenize", self.id, len(prompt.tokens), duration_s))
 
     def take(self, output: Output) -> bool:
@@ -249,9 +254,8 @@ class Reply:
     def _take_delta(self, delta: Delta) -> None:
         if not self._prefilled:
             self._prefilled = True
-            waited = time.perf_counter() - self._submitted
             evaluated = len(self._prompt.tokens) - self._reused
-            self._observe(StageEvent("prefill", self.id, evaluated, waited))
+            self._observe(StageEvent("prefill", self.id, evaluated, delta.prefill_s))
         pieces: list[Delivery] = list(self._voices[delta.reply].take(delta))
         if self._wants_ids:
             pieces = [Ids(delta.ids)]
@@ -266,7 +270,12 @@ class Reply:
             return True
         self._left -= 1
         voice = self._voices[ended.reply]
-        pieces = voice.end(ended, self._prompt.truncated, self.request.config.logprobs is not None)
+        pieces = voice.end(
+            ended,
+            self._prompt.truncated,
+            self._notes,
+            wants_logprobs=self.request.config.logprobs is not None,
+        )
         if ended.reply == 0:
             if ended.end_token is not None and self._ids:
                 self._ids.pop()  # The end token is no part of the text, and its cell was never filled.

@@ -64,6 +64,13 @@ def check_stream(stream: object, choices: Sequence[object] = (False, True, "even
         raise ValueError(f"stream must be one of {', '.join(map(repr, choices))}, not {stream!r:.40}")
 
 
+def check_flag(value: object, name: str) -> bool:
+    """`value` itself. ValueError where it is neither true nor false."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be true or false, not {value!r:.40}")
+    return value
+
+
 def refuse_media(model_id: str, images: Sequence[Any], audio: Sequence[Any], videos: Sequence[Any]) -> None:
     """ValueError where a model that reads text only is given anything else."""
     for name, media in (("images", images), ("audio", audio), ("videos", videos)):

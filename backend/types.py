@@ -20,7 +20,8 @@ ReasoningFormat = Literal["auto", "on", "none"]
 `<think>` and `</think>` too. `none`: thoughts stay in the text, markers included."""
 Overflow = Literal["error", "truncate_oldest"]
 Priority = Literal["user", "background"]
-ComputeDtype = Literal["undefined", "f32", "f16", "bf16"]
+ComputeDtype = Literal["undefined", "f32"]
+"""llama.cpp has one type for what it computes between the weights of a file, f32."""
 KvCacheMode = Literal["paged", "continuous"]
 LoadCause = Literal[
     "not_found",
@@ -216,6 +217,8 @@ class GenerationReport:
     truncated: int = 0
     """Turns dropped from the oldest end so that the prompt fits (`overflow="truncate_oldest"`)."""
     logprobs: tuple[TokenLogprob, ...] | None = None
+    notes: tuple[str, ...] = ()
+    """What was asked for and could not be done, in sentences: a switch that the chat template lacks."""
 
 
 @dataclass(frozen=True)
@@ -260,14 +263,19 @@ class ChatCard:
 
     def unmet_thinking(self, config: GenerationConfig) -> str:
         """What `config` asks about thinking that this model cannot do, as a sentence; "" where it can."""
-        wanted, effort = config.enable_thinking, config.reasoning_effort
-        if self.reasoning_mode == "never" and wanted:
-            return f"{self.model_id} cannot be made to think: its chat template has no switch for it."
-        if self.reasoning_mode == "never" and effort not in (None, "none"):
-            return f"A reasoning effort has no effect here: {self.model_id} is not a thinking model."
-        if self.reasoning_mode == "always" and (wanted is False or effort == "none"):
-            return f"{self.model_id} always thinks; its chat template has no switch for it."
-        return ""
+        return unmet_thinking(self.model_id, self.reasoning_mode, config)
+
+
+def unmet_thinking(model: str, mode: ReasoningMode, config: GenerationConfig) -> str:
+    """What `config` asks about thinking that `model` cannot do in its `mode`, as a sentence, else ""."""
+    wanted, effort = config.enable_thinking, config.reasoning_effort
+    if mode == "never" and wanted:
+        return f"{model} cannot be made to think: its chat template has no switch for it."
+    if mode == "never" and effort not in (None, "none"):
+        return f"A reasoning effort has no effect here: {model} is not a thinking model."
+    if mode == "always" and (wanted is False or effort == "none"):
+        return f"{model} always thinks; its chat template has no switch for it."
+    return ""
 
 
 @dataclass(frozen=True)
@@ -320,6 +328,7 @@ _NUMBERS: dict[str, tuple[type, float, float]] = {
     "logprobs": (int, 0, 100),
 }
 _CHOICES: dict[str, tuple[str, ...]] = {
+    "reasoning_effort": EFFORT_LEVELS,
     "reasoning_format": get_args(ReasoningFormat),
     "overflow": get_args(Overflow),
 }

@@ -110,7 +110,18 @@ def decode(value: Any) -> Any:
     return _BY_NAME[kind](**fields | frozen)
 
 
-_TUPLES = {"tool_calls", "logprobs", "tokens", "top", "devices", "stop", "lora", "prior", "schema_errors"}
+_TUPLES = {
+    "tool_calls",
+    "logprobs",
+    "tokens",
+    "top",
+    "devices",
+    "stop",
+    "lora",
+    "prior",
+    "schema_errors",
+    "notes",
+}
 """Fields of our own values that hold tuples. What a person or a model wrote keeps its lists: templates
 and schemas tell the two apart."""
 

@@ -42,7 +42,7 @@ class Switches:
         """
         if reasoning_effort is not None and reasoning_effort not in EFFORT_LEVELS:
             raise ValueError(
-                f"reasoning_effort must be one of {', '.join(EFFORT_LEVELS)}, not {reasoning_effort!r}"
+                f"reasoning_effort must be one of {', '.join(EFFORT_LEVELS)}, not {reasoning_effort!r:.60}"
             )
         values = {} if reasoning_effort is None else self._effort(reasoning_effort)
         if enable_thinking is None:
@@ -51,6 +51,28 @@ class Switches:
             raise ValueError("this model always thinks: its template has no switch that turns thinking off")
         switched = {"enable_thinking": enable_thinking, "thinking": enable_thinking}
         return {**switched, **self.on, **values} if enable_thinking else {**switched, **self.off}
+
+    def unmet(self, enable_thinking: bool | None, reasoning_effort: str | None) -> str:
+        """What a request asks of a thinking model and the template cannot pass on, as a sentence, else ""."""
+        effort = None if reasoning_effort == "none" else reasoning_effort
+        if enable_thinking is False and effort:
+            return "reasoning_effort has no effect where enable_thinking is false."
+        if effort and self.level_variable and (nearest := self._nearest(effort)) != effort:
+            return (
+                f"The chat template does not know reasoning_effort {effort}; it was given {nearest}, "
+                f"the nearest of {', '.join(self.levels)}."
+            )
+        wanted = enable_thinking
+        if wanted is None and reasoning_effort is not None and not (effort and self.level_variable):
+            wanted = effort is not None
+        if wanted is None or self._can_switch(wanted):
+            return ""
+        return "The model decides by itself whether to think; its chat template has no switch for it."
+
+    def _can_switch(self, on: bool) -> bool:
+        if on:
+            return self.mode == "always" or bool(self.on) or (self.mode == "toggleable" and bool(self.off))
+        return self.mode != "adaptive" or bool(self.off)
 
     def allows_thought(self, enable_thinking: bool | None, reasoning_effort: str | None) -> bool:
         """Whether a reply may begin with a thought that its prompt does not open, as switched."""

@@ -78,7 +78,8 @@ class ChatTemplate:
     the vocabulary, evidence for families whose template does not show their calls; `given` tells
     that the source is a person's own and no model's, so errors name no model.
     `tool_call_format="generic"` asks for JSON calls described in the system turn where the template
-    has no syntax of its own. Raises TemplateError when the source does not compile. Thread-safe.
+    has no syntax of its own; any other name is that of its own syntax, or a ValueError. Raises
+    TemplateError when the source does not compile. Thread-safe.
     """
 
     def __init__(
@@ -92,8 +93,6 @@ class ChatTemplate:
         special_tokens: Sequence[str] = (),
         given: bool = False,
     ) -> None:
-        if tool_call_format not in (None, "generic"):
-            raise ValueError(f"tool_call_format can only be 'generic' or left out, not {tool_call_format!r}")
         self.source = source
         self._renderer = _compiled(source, bos_token, eos_token, name, given)
         self._learned = _learned(self._renderer, frozenset(special_tokens))
@@ -102,6 +101,12 @@ class ChatTemplate:
         self._grammars: dict[str, ReplyGrammar] = {}
         self._shows_calls = self.renders_tools
         """Whether the template itself tells the model how to call tools."""
+        if tool_call_format not in (None, "generic", self.tool_call_format if self.supports_tools else None):
+            own = f"writes {self.tool_call_format}" if self.supports_tools else "writes no calls at all"
+            raise ValueError(
+                f"tool_call_format: {tool_call_format!r:.60} is not what this model writes; its chat "
+                f'template {own}. Leave it out, or give "generic", which any template can have'
+            )
         if tool_call_format == "generic" and self.format.calls is None:
             self.format = replace(self.format, calls=GENERIC)
             self._shows_calls = False

@@ -81,6 +81,8 @@ class Delta:
     ids: tuple[int, ...]
     text: str
     logprobs: tuple[TokenLogprob, ...] = ()
+    prefill_s: float = 0.0
+    """Seconds its prompt took in its slot; waiting for one does not count."""
 
 
 @dataclass(frozen=True, slots=True)

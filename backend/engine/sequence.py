@@ -131,7 +131,7 @@ class Sequence:
         self._first = self._first or self._last
         text, finish = self._advance(token)
         logprobs = () if logprob is None else (logprob,)
-        return Delta(self.reply, (token,), text, logprobs), finish
+        return Delta(self.reply, (token,), text, logprobs, self._first - self._admitted), finish
 
     def _advance(self, token: int) -> tuple[str, Finish | None]:
         if self._model.is_eog(token):
