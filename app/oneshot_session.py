@@ -125,10 +125,10 @@ async def _existing(manager: SessionManager, job: oneshot.OneShot) -> SessionSna
     if choice.resume is not None:
         found = await find(manager, choice.resume)
     elif choice.last:
-        listed = await manager.list(1)
-        if not listed:
+        last = await manager.last_used()
+        if last is None:
             raise usage("There is no chat to go on with.", "Begin one without -c.")
-        found = await manager.get(listed[0].id, include_items=False)
+        found = await manager.get(last.id, include_items=False)
     else:
         return None
     if not job.dry_run:

@@ -112,10 +112,10 @@ class ReplChat:
         if start.resume:
             return (await find(manager, start.resume)).id
         if start.last:
-            listed = await manager.list(1)
-            if not listed:
+            last = await manager.last_used()
+            if last is None:
                 raise usage("There is no chat to go on with.", "Begin one without -c.")
-            return listed[0].id
+            return last.id
         return None
 
     async def close(self) -> None:

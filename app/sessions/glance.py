@@ -12,7 +12,7 @@ from pathlib import Path
 
 from app.sessions.items import Item
 from app.sessions.schema import MIGRATIONS
-from app.sessions.store import newest_items
+from app.sessions.store import LAST_USED, newest_items
 
 _ALIVE = "SELECT leaf_id FROM sessions WHERE deleted_at IS NULL"
 
@@ -37,8 +37,7 @@ def newest_of(file: Path, name: str | None, limit: int) -> Sequence[Item]:
 def _leaves(connection: sqlite3.Connection, name: str | None) -> list[str | None]:
     """The ends of the chats that `name` may mean."""
     if name is None:
-        newest = "ORDER BY updated_at DESC, changed DESC, id DESC LIMIT 1"
-        found = connection.execute(f"{_ALIVE} AND parent_id IS NULL AND archived = 0 {newest}").fetchall()
+        found = connection.execute(f"SELECT leaf_id FROM sessions {LAST_USED}").fetchall()
     else:
         found = connection.execute(f"{_ALIVE} AND id = ?", (name,)).fetchall()
         if not found and name:

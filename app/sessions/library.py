@@ -53,6 +53,11 @@ class LibraryOperations(Workplace):
         )
         return [self._summary(record) for record in records]
 
+    async def last_used(self) -> SessionSummary | None:
+        """The top-level session that was written in last, whatever the clock said; None without any."""
+        record = await self.store.last_used()
+        return None if record is None else self._summary(record)
+
     def _summary(self, record: SessionRecord) -> SessionSummary:
         live = self._live.get(record.id)
         return summary_of(record, len(live.elicitations.pending) if live else 0)
@@ -153,7 +158,7 @@ class LibraryOperations(Workplace):
             return [_whole(session) for session in read_export(Path(file))]
 
         found = await asyncio.to_thread(read)
-        await self.store.add_whole(found)
+        await self.store.add_whole(found, uses=False)
         return [one.record.id for one in found]
 
     async def _amend(self, session_id: str, event: SessionEvent | None = None, **fields: object) -> None:

@@ -57,6 +57,7 @@ async def recover_session(store: Store, record: SessionRecord) -> None:
             parent=leaf,
             move_leaf=leaf == record.leaf_id,
             settled=[replace(call, status="incomplete") for call in calls],
+            repairs=True,
         )
         await store.apply(record.id, change)
     if record.status in UNFINISHED:
@@ -101,6 +102,7 @@ async def _keep_writing(store: Store, record: SessionRecord, writing: Writing) -
         parent=writing.parent_id,
         move_leaf=on_path,
         written=[writing.response_id],
+        repairs=True,
     )
     await store.apply(record.id, change)
 

@@ -41,6 +41,8 @@ class SessionRecord:
     """Grows with every change of any session: tells which of two came last within one second."""
     made: int = 0
     """The `changed` it was made with: tells which of two was made last within one second."""
+    used: int = 0
+    """Grows with every message of any session, whatever the clock says; 0 for one that was only imported."""
 
     def __post_init__(self) -> None:
         # A workspace among the settings stays as it is: its name may be no text, and still leads there.
@@ -89,6 +91,8 @@ class Change:
     written: Sequence[str] = ()
     """Responses whose checkpoint is no longer needed."""
     fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    repairs: bool = False
+    """What a crash left is made whole: nobody has used the session."""
 
 
 @dataclass(frozen=True)
@@ -151,8 +155,18 @@ def next_change(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT coalesce(max(changed), 0) + 1 FROM sessions").fetchone()[0])
 
 
-def update_session(connection: sqlite3.Connection, session_id: str, fields: Mapping[str, Any]) -> None:
+def next_use(connection: sqlite3.Connection) -> int:
+    """The number of a message that is being written."""
+    return int(connection.execute("SELECT coalesce(max(used), 0) + 1 FROM sessions").fetchone()[0])
+
+
+def update_session(
+    connection: sqlite3.Connection, session_id: str, fields: Mapping[str, Any], *, uses: bool = False
+) -> None:
+    """Change columns of a session's row; `uses` makes it the one that was used last."""
     columns = columns_of(fields)
+    if uses:
+        columns["used"] = next_use(connection)
     if "updated_at" in columns:
         columns["changed"] = next_change(connection)
     sets = ", ".join(f"{name} = ?" for name in columns)
@@ -188,9 +202,12 @@ def add_tree(
         places[item.id] = depth + 1, _add_item(connection, session_id, item, (parent, seq), depth + 1)
 
 
-def add_session(connection: sqlite3.Connection, record: SessionRecord, number: int) -> None:
-    """Write a session's row, as the change of that number."""
+def add_session(
+    connection: sqlite3.Connection, record: SessionRecord, number: int, *, uses: bool = True
+) -> None:
+    """Write a session's row, as the change of that number; `uses` makes it the one that was used last."""
     columns = {**columns_of(vars(record)), "changed": number, "made": number}
+    columns["used"] = next_use(connection) if uses else 0
     names, marks = ", ".join(columns), ", ".join("?" * len(columns))
     connection.execute(f"INSERT INTO sessions({names}) VALUES ({marks})", list(columns.values()))
 

@@ -95,4 +95,9 @@ MIGRATIONS: tuple[str, ...] = (
     """
     ALTER TABLE sessions ADD COLUMN made INTEGER NOT NULL DEFAULT 0;
     """,
+    """
+    ALTER TABLE sessions ADD COLUMN used INTEGER NOT NULL DEFAULT 0;
+    UPDATE sessions SET used = changed;
+    CREATE INDEX sessions_used ON sessions(used);
+    """,
 )

@@ -53,6 +53,11 @@ _PATH = """
     )
 """
 
+LAST_USED = (
+    "WHERE deleted_at IS NULL AND parent_id IS NULL AND archived = 0 "
+    "ORDER BY used DESC, updated_at DESC, changed DESC, id DESC LIMIT 1"
+)
+
 
 def newest_items(connection: sqlite3.Connection, leaf_id: str | None, limit: int) -> list[Item]:
     """At most `limit` items from `leaf_id` towards the root."""
@@ -174,6 +179,16 @@ class Store:
 
         return await self.database.read(work)
 
+    async def last_used(self) -> SessionRecord | None:
+        """The top-level session that was written in last; None where there is none. No clock decides it."""
+
+        def work(connection: sqlite3.Connection) -> SessionRecord | None:
+            cursor = connection.execute(f"SELECT * FROM sessions {LAST_USED}")
+            names = [column[0] for column in cursor.description]
+            return next((record_of(dict(zip(names, row, strict=True))) for row in cursor), None)
+
+        return await self.database.read(work)
+
     async def apply(self, session_id: str, change: Change, *, durable: bool = True) -> None:
         """Do everything in `change`, or nothing of it."""
 
@@ -198,10 +213,11 @@ class Store:
                 )
             for response_id in change.written:
                 connection.execute("DELETE FROM writing WHERE response_id = ?", (response_id,))
-            if change.items or fields.keys() - _NOT_CONVERSATION:
+            if not change.repairs and (change.items or fields.keys() - _NOT_CONVERSATION):
                 fields.setdefault("updated_at", now())
-            if fields:
-                update_session(connection, session_id, fields)
+            uses = not change.repairs and bool(change.items or change.enqueue or "leaf_id" in fields)
+            if fields or uses:
+                update_session(connection, session_id, fields, uses=uses)
 
         await self.database.write(work, durable=durable)
 
@@ -248,12 +264,15 @@ class Store:
 
         return await self.database.write(work)
 
-    async def add_whole(self, sessions: Sequence[Whole]) -> None:
-        """Write new sessions with all they have: every one of them, or none."""
+    async def add_whole(self, sessions: Sequence[Whole], *, uses: bool = True) -> None:
+        """Write new sessions with all they have: every one of them, or none.
+
+        Without `uses` they are older than all that a person used here.
+        """
 
         def work(connection: sqlite3.Connection) -> None:
             for number, one in enumerate(sessions, next_change(connection)):
-                add_session(connection, one.record, number)
+                add_session(connection, one.record, number, uses=uses)
                 add_tree(connection, one.record.id, one.nodes)
                 for file in one.files:
                     add_file(connection, file)

@@ -127,17 +127,17 @@ class Program(OpenChats):
             return
         if start.private:
             return
-        newest = await manager.list(1)
-        if not newest:
+        last = await manager.last_used()
+        if last is None:
             return
         if start.last:
-            await configure(manager, newest[0].id, start, is_new=False)
-            await self._open(newest[0].id, carry=True)
+            await configure(manager, last.id, start, is_new=False)
+            await self._open(last.id, carry=True)
             return
-        snapshot = await manager.get(newest[0].id)
+        snapshot = await manager.get(last.id)
         if snapshot.draft and not snapshot.items and not self.draft.text:
             # What was being written when the program ended.
-            await self._open(newest[0].id, carry=True)
+            await self._open(last.id, carry=True)
 
     async def close_down(self) -> None:
         """Stop what runs and store the rest; the terminal is the shell's again already."""

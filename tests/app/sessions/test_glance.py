@@ -80,3 +80,17 @@ def test_an_item_that_is_damaged_shows_nothing(tmp_path: Path) -> None:
             connection.execute("UPDATE items SET data = ? WHERE seq = 1", (broken,))
         connection.close()
         assert texts(file, "a1") == []
+
+
+def test_the_last_chat_is_the_one_that_was_used_last_whatever_its_date_says(tmp_path: Path) -> None:
+    file = tmp_path / "chats.db"
+
+    async def work() -> None:
+        store = Store(file)
+        for chat, date in (("sess_a1", 9_000_000_000), ("sess_a2", 1_700_000_000)):
+            await store.add_session(SessionRecord(id=chat, agent={"name": "fireside"}, updated_at=date))
+            await store.apply(chat, Change(items=[user_message(chat)], fields={"updated_at": date}))
+        await store.close()
+
+    asyncio.run(work())
+    assert texts(file, None) == ["sess_a2"]

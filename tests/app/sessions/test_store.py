@@ -24,8 +24,9 @@ from app.sessions.items import (
     user_message,
 )
 from app.sessions.locks import SessionLocks
+from app.sessions.records import now
 from app.sessions.recovery import recover
-from app.sessions.rows import Change, SessionRecord, Writing
+from app.sessions.rows import Change, SessionRecord, Whole, Writing
 from app.sessions.schema import MIGRATIONS
 from app.sessions.store import Store
 
@@ -416,3 +417,41 @@ def test_every_item_keeps_its_own_way_to_the_root(choices: list[tuple[int, int]]
         await store.close()
 
     asyncio.run(grow())
+
+
+async def test_the_chat_used_last_is_the_one_whatever_the_clock_said(store: Store) -> None:
+    assert await store.last_used() is None
+    ahead, behind = now() + 365 * 86_400, 1_000
+    await add_session(store, "s1", created_at=ahead, updated_at=ahead)
+    await store.apply("s1", Change(items=[user_message("hello")], fields={"updated_at": ahead}))
+    await add_session(store, "s2")
+    await store.apply("s2", Change(items=[user_message("hello")]))
+    assert (used := await store.last_used()) is not None and used.id == "s2"
+    await add_session(store, "s3", created_at=behind, updated_at=behind)
+    await store.apply("s3", Change(items=[user_message("hello")], fields={"updated_at": behind}))
+    assert (used := await store.last_used()) is not None and used.id == "s3"
+
+
+@pytest.mark.parametrize(
+    "fields", [{"title": "other"}, {"draft": "half"}, {"pinned": True}, {"settings": {}}, {"status": "idle"}]
+)
+async def test_what_is_not_said_in_a_chat_does_not_use_it(store: Store, fields: dict[str, object]) -> None:
+    for name in ("s1", "s2"):
+        await add_session(store, name)
+        await store.apply(name, Change(items=[user_message("hello")]))
+    await store.apply("s1", Change(fields=fields))
+    assert (used := await store.last_used()) is not None and used.id == "s2"
+
+
+async def test_neither_an_import_nor_a_repair_uses_a_chat(store: Store) -> None:
+    for name in ("s1", "s2"):
+        await add_session(store, name)
+        await store.apply(name, Change(items=[user_message("hello")]))
+    await store.checkpoint(
+        Writing("resp_1", "s1", (await store.session("s1")).leaf_id, "fireside", "", "half")
+    )
+    question = user_message("hello")
+    late = SessionRecord(id="s3", agent={"name": "fireside"}, updated_at=now() + 1_000_000)
+    await store.add_whole([Whole(late, [(None, question)])], uses=False)
+    assert await recover(store) == ["s1"]
+    assert (used := await store.last_used()) is not None and used.id == "s2"
