@@ -19,7 +19,7 @@ from app.cli_groups import group, sessions, themes, tools
 from app.cli_models import models
 from app.completions import complete_topics, offer_plain_words
 from app.config import Settings
-from app.exits import ExitCode, Failure, explain, usage
+from app.exits import ExitCode, Failure, explain, leave_quietly, usage
 from app.faces import FACES, begin, check_chat, chosen_settings, is_plain, start_repl, start_tui
 from app.flags import CHAT, SESSION, Flag, Given, command
 from app.terminal import is_terminal, notify
@@ -73,17 +73,27 @@ def main(args: Sequence[str]) -> int:
     if COMPLETE_VARIABLE in os.environ:
         offer_plain_words()
     try:
-        return int(app(with_bare_resume(args), prog_name="fireside", standalone_mode=False) or 0)
+        code = int(app(with_bare_resume(args), prog_name="fireside", standalone_mode=False) or 0)
+        _flush()
+        return code
     except typer.TyperException as err:
         failure = _later(args) or _usage(err)
     except (typer.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return ExitCode.ANSWERED
+        return leave_quietly()
+    except SystemExit as end:
+        # typer makes 1 of a pipe that nobody reads any more.
+        return leave_quietly() if isinstance(end.__context__, BrokenPipeError) else int(str(end.code or 0))
     except Exception as err:
         failure = explain(err)
     return _report(failure, args)
+
+
+def _flush() -> None:
+    """Write what is still buffered while a failure can be told. OSError, BrokenPipeError."""
+    if sys.stdout is not None and not sys.stdout.closed:  # pyright: ignore[reportUnnecessaryComparison]
+        sys.stdout.flush()
 
 
 def _usage(err: typer.TyperException) -> Failure:
@@ -311,7 +321,7 @@ def _report(failure: Failure, args: Sequence[str]) -> int:
     try:
         print(json.dumps({**event, **failure.as_dict()}), flush=True)
     except OSError:  # Nobody reads it, or there is no room for it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        leave_quietly()
         notify(str(failure))
     return failure.exit_code
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import traceback
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, get_args
 
 from app.kinds import SettingError
+from app.terminal import write_nowhere
 
 if TYPE_CHECKING:
     from app.sessions.errors import FiresideError
@@ -56,6 +58,17 @@ class Failure(Exception):
 
     def __str__(self) -> str:
         return f"{self.message} {self.remedy}".strip()
+
+
+def leave_quietly(code: ExitCode = ExitCode.ANSWERED) -> ExitCode:
+    """Nobody reads standard output any more, and maybe no messages: what is still buffered goes nowhere."""
+    write_nowhere(1)
+    try:
+        if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]
+            sys.stderr.flush()
+    except OSError:
+        write_nowhere(2)
+    return code
 
 
 def usage(message: str, remedy: str = "") -> Failure:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from app.config import Settings
 from app.display import force_color
-from app.exits import ExitCode, explain, usage
+from app.exits import ExitCode, explain, leave_quietly, usage
 from app.flags import Given, settings_of
 from app.terminal import can_fill_screen, is_terminal, notify, prepare
 
@@ -38,8 +38,7 @@ def main(arguments: Sequence[str]) -> int | None:
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return ExitCode.ANSWERED
+        return leave_quietly()
     except Exception as err:
         failure = explain(err)
         notify(str(failure))

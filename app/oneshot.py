@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import os
 import sys
 import threading
 from collections.abc import Generator
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from app.config import Settings
-from app.exits import ExitCode, Failure, explain, usage
+from app.exits import ExitCode, Failure, explain, leave_quietly, usage
 from app.interrupt import Interrupted, Interruption
 from app.load_progress import LoadProgress
 from app.model_fetch import source_of
@@ -125,7 +124,7 @@ def run(job: OneShot) -> ExitCode:
                 return code
     except BrokenPipeError:
         _keep(job, asked, answer)
-        return _leave_quietly(ExitCode.ANSWERED)
+        return leave_quietly(ExitCode.ANSWERED)
     except Interrupted as stop:
         failure = stop.failure()
     except KeyboardInterrupt:
@@ -137,7 +136,7 @@ def run(job: OneShot) -> ExitCode:
         sink.fail(failure, answer)
     except OSError:
         notify(str(failure))
-        return _leave_quietly(failure.exit_code)
+        return leave_quietly(failure.exit_code)
     return failure.exit_code
 
 
@@ -348,11 +347,3 @@ def verdict(job: OneShot, answer: Answer) -> ExitCode:
     elif config.max_new_tokens is None:
         notify("the reply was cut because the context window is full; --ctx makes it larger")
     return ExitCode.ANSWERED
-
-
-def _leave_quietly(code: ExitCode) -> ExitCode:
-    """Nobody reads standard output any more: what is still buffered goes nowhere."""
-    hole = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(hole, 1)
-    os.close(hole)
-    return code

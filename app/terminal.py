@@ -163,5 +163,17 @@ def prepare(stream: IO[str] | None) -> IO[str]:
 
 def notify(text: str) -> None:
     """One line for the person, on standard error."""
-    if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]
+    if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison]
+        return
+    try:
         print(f"fireside: {one_line(text)}", file=sys.stderr, flush=True)
+    except OSError:  # What cannot be told must not change how the command ends.
+        if sys.stderr is sys.__stderr__:
+            write_nowhere(2)
+
+
+def write_nowhere(descriptor: int) -> None:
+    """From now on what is written to this descriptor, or still buffered for it, is dropped."""
+    hole = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(hole, descriptor)
+    os.close(hole)

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from app.exits import ExitCode
+from app.exits import ExitCode, leave_quietly
 from app.repl.typed_ahead import drop_typed_ahead
 from app.terminal import is_terminal, prepare
 
@@ -31,8 +31,7 @@ def run(start: Start, *, plain: bool = False) -> int:
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return ExitCode.ANSWERED
+        return leave_quietly()
     finally:
         drop_typed_ahead()
 

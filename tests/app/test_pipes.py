@@ -401,3 +401,30 @@ def test_a_prompt_that_leaves_no_room_for_a_reply_does_not_fit(
     assert b"which it does not fit" in told.stderr
     fits = fireside(*begin, "--set", f"reply_reserve={1024 - tokens}", *SHORT)
     assert fits.returncode in (0, 5)
+
+
+LISTINGS = (
+    *("sessions list", "sessions list --json", "sessions search a --json", "models list", "models ps --json"),
+    *("tools list", "tools show read_file --json", "themes list", "themes preview --json"),
+    *("config show --all", "config profiles --json", "config path", "help keys", "help json --schema"),
+    *("completion fish", "--help", "sessions --help", "--version"),
+)
+
+
+@pytest.mark.parametrize("with_messages", [False, True])
+def test_a_listing_that_nobody_reads_any_more_ends_well(with_messages: bool) -> None:
+    unread, end = os.pipe()
+    os.close(unread)
+    lines = LISTINGS[:: 6 if with_messages else 1]
+    running = [
+        start(*line.split(), stdout=end, stderr=end if with_messages else subprocess.PIPE) for line in lines
+    ]
+    os.close(end)
+    told = [process.communicate()[1] or b"" for process in running]
+    assert [process.returncode for process in running] == [0] * len(lines), told
+    assert told == [b""] * len(lines)
+
+
+def test_an_error_that_nobody_can_read_keeps_its_exit_code() -> None:
+    assert shell("$FIRESIDE bogus 2>&1 | exec <&-; exit ${PIPESTATUS[0]}").returncode == 2
+    assert shell("$FIRESIDE bogus 2>/dev/full").returncode == 2
