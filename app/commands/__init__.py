@@ -28,7 +28,7 @@ __all__ = [
     "available",
     "complete",
     "find",
-    "is_command",
+    "is_meant",
     "run",
     "run_line",
 ]
@@ -42,6 +42,8 @@ COMMANDS: tuple[Command, ...] = (
     *general.COMMANDS,
 )
 LONGEST_NAME = 60
+LIKENESS, LITTLE_LIKENESS = 0.75, 0.6
+"""Of a word and a name of a command: one that was mistyped, and one that may be offered."""
 
 
 def available(face: Face) -> list[Command]:
@@ -58,27 +60,29 @@ def find(face: Face, name: str) -> Command | None:
     return named or next((one for one in there if name in one.aliases), None)
 
 
-def is_command(line: str) -> bool:
-    """Whether a line is a command: one slash and a name. Two slashes send text that begins with one."""
-    return line.startswith("/") and not line.startswith("//")
+def is_meant(face: Face, name: str) -> bool:
+    """Whether a command has this name, or nearly: who mistypes one does not mean to send it."""
+    return find(face, name) is not None or bool(_near(face, name, LIKENESS))
+
+
+def _near(face: Face, name: str, likeness: float) -> list[str]:
+    names = [one.name for one in available(face)]
+    return difflib.get_close_matches(name[:LONGEST_NAME], names, n=1, cutoff=likeness)
 
 
 async def run_line(face: Face, line: str) -> None:
     """Run the command in `line`. What goes wrong is told in the face and raises nothing."""
-    name, _, rest = line.strip().removeprefix("/").partition(" ")
-    name, newline, more = name.partition("\n")
-    rest = f"{more} {rest}" if newline else rest
+    name, *rest = line.strip().removeprefix("/").split(maxsplit=1) or [""]
     command = find(face, name)
     if command is None:
-        names = [one.name for one in available(face)]
-        near = difflib.get_close_matches(name[:LONGEST_NAME], names, n=1)
+        near = _near(face, name, LITTLE_LIKENESS)
         hint = f"Did you mean /{near[0]}?" if near else "/help lists them."
         said = clean(name)[:LONGEST_NAME]
         face.say(
             f"There is no command /{said}. {hint} Two slashes send text that begins with one.", error=True
         )
         return
-    await run(face, command, rest.strip())
+    await run(face, command, *rest)
 
 
 async def run(face: Face, command: Command, rest: str = "") -> None:

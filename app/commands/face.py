@@ -99,7 +99,7 @@ class Face(Protocol):
         ...
 
     def insert(self, text: str) -> None:
-        """Put text into the draft, where the caret is."""
+        """Put text into the draft, where the caret is; it begins no command there."""
         ...
 
     def say(self, text: str, *, error: bool = False) -> None:

@@ -14,12 +14,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import IO, Any, Protocol
 
 from app.repl.ink import Span
 from app.terminal import is_terminal, sanitize
+from app.tui.widgets.beginning import with_double
 
 ARM_S = 0.5
 """How long after a question appears keys do nothing: what was typed ahead answers no question."""
@@ -45,6 +46,8 @@ class Line:
     shown: str
     blocks: tuple[dict[str, Any], ...] = ()
     """The text as a message's blocks, where parts of it are folded."""
+    typed: bool = field(default=True, compare=False)
+    """Whether keys wrote its first character: only then it may be a command."""
 
 
 class Console(Protocol):
@@ -77,8 +80,8 @@ class Console(Protocol):
         """End `ask` without an answer."""
         ...
 
-    def insert(self, text: str) -> None:
-        """Begin the next line with this text."""
+    def insert(self, text: str, *, typed: bool = True) -> None:
+        """Begin the next line with this text, as if keys had written it, or as if it was pasted."""
         ...
 
     def wake(self) -> None:
@@ -93,7 +96,7 @@ class Console(Protocol):
         """A reply began or ended."""
         ...
 
-    def take_draft(self) -> str:
+    def take_draft(self) -> Line:
         """The draft that reading ended with; the next line begins without it."""
         ...
 
@@ -121,6 +124,7 @@ class PlainConsole:
         self._asking = False
         self._busy = False
         self._next = ""
+        self._typed = True
         self._paste: list[str] = []
         self._deaf_until = 0.0
         self._ended = False
@@ -154,11 +158,11 @@ class PlainConsole:
                 if self._paste:
                     found, self._paste = "\n".join(self._paste), []
                     self._ended = True
-                    return Line(found, found)
+                    return Line(found, found, typed=self._typed)
                 return Ended.LEAVE
             text = self._taken(found)
             if text is not None:
-                return Line(text, text)
+                return Line(text, text, typed=self._typed)
 
     async def ask(self, message: Sequence[Span], default: str = "", *, armed: bool = False) -> str | None:
         if armed and self._is_terminal:
@@ -186,12 +190,12 @@ class PlainConsole:
         if self._asking:
             self._end(None)
 
-    def insert(self, text: str) -> None:
-        self._next = text
+    def insert(self, text: str, *, typed: bool = True) -> None:
+        self._next = text if typed else with_double(text)
 
-    def take_draft(self) -> str:
+    def take_draft(self) -> Line:
         text, self._next = self._next, ""
-        return text
+        return Line(text, text)
 
     def wake(self) -> None:
         if not self._asking:
@@ -229,6 +233,8 @@ class PlainConsole:
 
     def _taken(self, line: str) -> str | None:
         """The message that a line completes; None while it goes on."""
+        if not any(part.strip() for part in self._paste):
+            self._typed = not (self._is_terminal and "\n" in line.strip("\n"))
         if self._is_terminal and line.endswith("\\"):
             self._paste.append(line[:-1])
             return None

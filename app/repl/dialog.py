@@ -104,7 +104,7 @@ class Dialog:
 
     def _keep(self, text: str) -> None:
         """Several lines at once are a paste: a part of the next message, and no answer."""
-        self.console.insert(text)
+        self.console.insert(text, typed=False)
         self.page.news("Several lines at once are no answer; they are in your draft.")
 
     def _keys(self, question: Question, left: int) -> list[Span]:

@@ -200,7 +200,7 @@ class ReplFace:
         return False
 
     def insert(self, text: str) -> None:
-        self.console.insert(text)
+        self.console.insert(text, typed=False)
 
     def say(self, text: str, *, error: bool = False) -> None:
         self.page.news(text, error=error)

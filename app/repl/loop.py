@@ -82,11 +82,11 @@ class Loop:
 
     async def _act(self, line: Line) -> None:
         # What stands folded in the draft is a paste: it is sent, and never run.
-        wish = wish_of(line.shown)
+        wish = wish_of(line.shown, typed=line.typed, meant=self._is_meant)
         self._sending, self._stops = wish.kind == "message", False
         try:
             if not await self._ready() or self._stops:
-                self.console.insert(line.text)
+                self.console.insert(line.text, typed=line.typed)
                 return
             await self._do(wish, line)
         finally:
@@ -96,23 +96,29 @@ class Loop:
         match wish.kind:
             case "command":
                 self._echo(line.shown)
-                await self._command(wish_of(line.text).text)
+                await self._command(line.text.strip())
             case "shell":
                 self._echo(line.shown)
                 await self._guarded(self.face.run_shell(wish_of(line.text).text))
             case "message":
-                text = wish.text[1:] if wish.text.startswith(("//", "!!")) else wish.text
                 # Files are those that the person named, not those that a paste speaks of.
-                sent = await self._guarded(self.face.send(text, line.blocks))
+                sent = await self._guarded(self.face.send(wish.text, line.blocks))
                 self._sending = False
+                if sent and wish.hint:
+                    self.face.page.news(wish.hint)
                 if not sent:
-                    self.console.insert(line.text)
+                    self.console.insert(line.text, typed=line.typed)
                 elif self._stops:
                     await self._guarded(self.face.chat.interrupt())
                 if sent and self.console.piped:
                     await self._whole_turn()
             case "nothing":
                 pass
+
+    def _is_meant(self, name: str) -> bool:
+        from app.commands import is_meant
+
+        return is_meant(self.face, name)
 
     def _echo(self, shown: str) -> None:
         if isinstance(self.console, Prompter):
@@ -161,11 +167,14 @@ class Loop:
     async def _edit_draft(self) -> None:
         draft = self.console.take_draft()
         try:
-            changed = await self.face.edit_text(draft)
+            changed = await self.face.edit_text(draft.text)
         except Failure as failure:
             self._tell(failure)
             changed = None
-        self.console.insert(draft if changed is None else changed.rstrip("\n"))
+        text = draft.text if changed is None else changed.rstrip("\n")
+        # What keys began stays a command; what the editor begins is text.
+        first = draft.text.lstrip()[:1]
+        self.console.insert(text, typed=draft.typed and bool(first) and text.lstrip()[:1] == first)
 
     async def _answer(self) -> None:
         self._answering = True

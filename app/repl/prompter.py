@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import Application, run_in_terminal
 from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import ConditionalCompleter
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -27,12 +28,13 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle
 
+from app.repl.beginnings import Beginnings
 from app.repl.clusters import Clusters, size_after, size_before
 from app.repl.console import ARM_S, Ended, Line
 from app.repl.keys_input import KeysInput
 from app.terminal import sanitize
 from app.theme_styles import prompt_depth, prompt_style
-from app.tui.sending import blocks_of
+from app.tui.sending import as_keys, blocks_of
 from app.tui.widgets.paste import Folds, is_long, normalized
 
 if TYPE_CHECKING:
@@ -82,6 +84,7 @@ class Prompter:
         self.answers: Callable[[], bool] = lambda: False
         """Whether Tab leads to a waiting question."""
         self._ink = ink
+        self._beginnings = Beginnings()
         self._raw = contextlib.ExitStack()
         self._reading: asyncio.Task[Line | Ended] | None = None
         self._asking: Application[Any] | None = None
@@ -91,7 +94,7 @@ class Prompter:
             prompt_continuation=lambda width, number, is_soft: "  ",
             placeholder=self._placeholder,
             history=history,
-            completer=completer,
+            completer=ConditionalCompleter(completer, Condition(self._may_complete)),
             complete_while_typing=Condition(self._completes),
             complete_style=CompleteStyle.COLUMN,
             reserve_space_for_menu=6,
@@ -190,18 +193,37 @@ class Prompter:
         """End `read` without a line; the draft comes back with the next one."""
         self._end(Ended.WOKEN)
 
-    def insert(self, text: str) -> None:
+    def insert(self, text: str, *, typed: bool = True) -> None:
         """Put text into the draft that is written now, or else into that of the next line."""
         if self._session.app.is_running and not self._session.app.is_done:
-            self._session.default_buffer.insert_text(normalized(text))
+            self._insert(self._session.default_buffer, normalized(text), pasted=not typed)
         else:
-            self._next, self._place = self._next + normalized(text), None
+            self._put_by(normalized(text), typed=typed)
 
-    def take_draft(self) -> str:
-        """The draft that reading ended with, whole; the next line begins without it."""
-        text, self._next, self._place = self.folds.unfold(self._next), "", None
+    def take_draft(self) -> Line:
+        """The draft that reading ended with; the next line begins without it."""
+        line = self._line(self._next, typed=self._next_typed)
+        self._next, self._place, self._next_typed = "", None, True
+        return line
+
+    def _line(self, shown: str, *, typed: bool) -> Line:
+        """A draft as it leaves, its pastes whole."""
+        typed = typed and not self.folds.begins(shown)
+        blocks = blocks_of(shown, self.folds, typed=typed)
+        line = Line(self.folds.unfold(shown), shown, tuple(blocks), typed)
         self.folds.clear()
-        return text
+        return line
+
+    def _put_by(self, text: str, *, typed: bool) -> None:
+        """Text for the line that is written next."""
+        if not self._next.strip() and text.strip():
+            self._next_typed = typed
+        self._next, self._place = self._next + text, None
+
+    def _insert(self, buffer: Buffer, text: str, *, pasted: bool) -> None:
+        self._beginnings.pasting = pasted
+        buffer.insert_text(text)
+        self._beginnings.pasting = False
 
     async def begin(self) -> None:
         """Show the prompt and take keys; what is written is the next `read`'s."""
@@ -224,15 +246,15 @@ class Prompter:
     async def _read(self) -> Line | Ended:
         default, self._next = self._next, ""
         place, self._place = self._place, None
+        self._beginnings.reset(default, typed=self._next_typed)
+        self._next_typed = True
         start = Document(default, len(default) if place is None else min(place, len(default)))
         found = await self._session.prompt_async(
             default=start, set_exception_handler=False, handle_sigint=False
         )
         if isinstance(found, Ended):
             return found
-        shown = str(found)
-        line = Line(self.folds.unfold(shown), shown, tuple(blocks_of(shown, self.folds)))
-        self.folds.clear()
+        line = self._line(str(found), typed=self._submitted_typed)
         self.drafted("")  # the field was emptied without a word
         return line
 
@@ -252,7 +274,7 @@ class Prompter:
             text = sanitize(normalized(event.data))
             if armed:
                 # What was written elsewhere is a part of the message, and answers nothing.
-                self._next, self._place = self._next + event.current_buffer.text + text, None
+                self._put_by(event.current_buffer.text + text, typed=False)
                 event.current_buffer.reset()
             else:
                 event.current_buffer.insert_text(" ".join(text.split("\n")).strip())
@@ -284,12 +306,15 @@ class Prompter:
 
     _next = ""
     _place: int | None = None
+    _next_typed = True
+    _submitted_typed = True
 
     def _end(self, reason: Ended) -> None:
         app = self._session.app
         if app.is_running and not app.is_done:
             buffer = self._session.default_buffer
             self._next, self._place = buffer.text, buffer.cursor_position
+            self._next_typed = self._beginnings.typed
             app.exit(result=reason)
             buffer.reset()
 
@@ -306,17 +331,33 @@ class Prompter:
         word = before.rpartition(" ")[2]
         return self._is_command() or (word.startswith("@") and len(word) > 1)
 
+    def _may_complete(self) -> bool:
+        """A path that was pasted is no command that is begun."""
+        return not self.draft.startswith("/") or self._completes()
+
     def _is_command(self) -> bool:
         text = self.draft
-        return text.startswith("/") and not text.startswith("//") and "\n" not in text
+        return (
+            text.startswith("/") and not text.startswith("//") and "\n" not in text and self._beginnings.typed
+        )
 
     def _changed(self, buffer: Buffer) -> None:
-        self.drafted(self.folds.unfold(buffer.text))
+        self._beginnings.changed(buffer)
+        self.drafted(self._kept(buffer))
         if not buffer.text and self.emptied():
             self.wake()
 
+    def _kept(self, buffer: Buffer) -> str:
+        """The draft as keys would have to write it, for a place that keeps only text."""
+        return as_keys(buffer.text, self.folds, typed=self._beginnings.typed)
+
     def _folded(self, text: str) -> str:
         return self.folds.fold(text) if is_long(text) else text
+
+    def _remember(self, buffer: Buffer) -> None:
+        kept = self._kept(buffer)
+        if buffer.history.get_strings()[-1:] != [kept]:
+            buffer.history.append_string(kept)
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
@@ -330,7 +371,8 @@ class Prompter:
                 buffer.delete_before_cursor()
                 buffer.newline(copy_margin=False)
             elif buffer.text.strip():
-                buffer.append_to_history()
+                self._remember(buffer)
+                self._submitted_typed = self._beginnings.typed
                 event.app.exit(result=buffer.text)
                 buffer.reset()
 
@@ -341,7 +383,7 @@ class Prompter:
 
         @keys.add("<bracketed-paste>")
         def _paste(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
-            event.current_buffer.insert_text(self._folded(normalized(event.data)))
+            self._insert(event.current_buffer, self._folded(normalized(event.data)), pasted=True)
 
         @keys.add("c-h")
         def _backspace(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]

@@ -102,7 +102,7 @@ class FiresideApp(Focus):
         """Ctrl-C copies a selection, else stops, else clears the draft, else, twice, quits."""
         if self.furnished and await self._copied_or_stopped():
             return
-        written = self.draft.whole + self.early_text
+        written = self.draft.kept + self.early_text
         self.drop_early()
         if written:
             self.draft.history_of_messages.add(written, keep=False)

@@ -76,12 +76,17 @@ class Completing(Program):
         if before and before == self._done_for:
             return
         self._done_for = ""
-        if _COMMAND.match(before) and not before.startswith("//") and "\n" not in text:
+        if self._is_command(before) and "\n" not in text:
             self._offer_commands(before)
         elif found := _MENTION.search(before):
             self._offer_files(found[2], (found.start(), caret))
         else:
             self.completion.show((), (0, 0))
+
+    def _is_command(self, draft: str) -> bool:
+        """Whether a draft may be a command: keys began it with one slash."""
+        slash = _COMMAND.match(draft) is not None and not draft.startswith("//")
+        return slash and self.draft.beginning.typed
 
     @work(exclusive=True, exit_on_error=False, group="completion")
     async def _offer_commands(self, line: str) -> None:
@@ -155,7 +160,8 @@ class Completing(Program):
             self.draft.action_send()
             return
         offer, draft = self.completion.chosen, self.draft.text
-        is_name = draft.startswith("/") and " " not in draft
+        is_command = self._is_command(draft)
+        is_name = is_command and " " not in draft
         if is_name and offer is not None:
             whole = draft[1:] == offer.text
             self.take_offer()
@@ -165,7 +171,7 @@ class Completing(Program):
                 self.draft.insert_text(" ")
             return
         self.take_offer()
-        if draft.startswith("/"):
+        if is_command:
             self.draft.action_send()
 
     def _takes_argument(self, name: str) -> bool:

@@ -58,7 +58,7 @@ class TuiFace:
         await self._app.delete_chat(session_id)
 
     async def send(self, text: str) -> None:
-        await self._app.post(text)
+        await self._app.post(text, [{"type": "input_text", "text": text}])
 
     def attach(self, block: Mapping[str, Any], name: str) -> None:
         self._app.attach({"filename": name, **block})
@@ -72,7 +72,7 @@ class TuiFace:
         return text is not None
 
     def insert(self, text: str) -> None:
-        self._app.draft.insert_text(text)
+        self._app.draft.paste(text, plain=True)
         self._app.draft.focus()
 
     def say(self, text: str, *, error: bool = False) -> None:

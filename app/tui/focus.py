@@ -10,6 +10,7 @@ from weakref import WeakSet
 from textual import events, work
 
 from app.tui.rooms import Rooms
+from app.tui.widgets.beginning import with_double
 from app.tui.widgets.seam import Hint
 
 if TYPE_CHECKING:
@@ -258,5 +259,5 @@ class Focus(Rooms):
     def on_approval_card_unasked(self, event: ApprovalCard.Unasked) -> None:
         """What was written for a question that went is not lost."""
         if event.text.strip():
-            self.draft.history_of_messages.add(event.text, keep=False)
+            self.draft.history_of_messages.add(with_double(event.text), keep=False)
             self.say("nobody waits for that answer any more; up brings your words back")

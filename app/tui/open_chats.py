@@ -15,7 +15,7 @@ from app.theming import Palette
 from app.tui.bell import rings
 from app.tui.keys import word
 from app.tui.model_state import UNKNOWN, ModelState
-from app.tui.sending import Block, blocks_of, file_block, mentions
+from app.tui.sending import Block, file_block, mentions
 from app.tui.stage import Stage
 from app.tui.start import Start, configure, in_thread
 from app.tui.widgets.history import History
@@ -219,7 +219,7 @@ class OpenChats(Stage):
         # All at once: a key goes to the one chat or the other.
         self.leave_edit()
         if not carry:
-            before.draft = self.draft.whole
+            before.draft = self.draft.kept
         before.page.leave()
         self._chat = chat
         chat.facts.unread = False
@@ -297,17 +297,15 @@ class OpenChats(Stage):
         """Let a block go with the next message of this chat."""
         self._chat.attached.append(block)
 
-    async def post(self, draft: str, blocks: Sequence[Block] | None = None) -> None:
+    async def post(self, draft: str, blocks: Sequence[Block]) -> None:
         """Send a draft as a message. Raises FiresideError or OSError; nothing is sent then.
 
-        `blocks` are the draft's, where its pastes may be gone by now.
+        `blocks` are the draft's: its pastes may be gone by now. `draft` names the files that go along.
         """
         from app.tui.senses import require_senses
 
         await self.ready()
         chat = self._chat
-        if blocks is None:
-            blocks = blocks_of(draft, self.draft.folds)
         named = [path for path in mentions(draft, self.folder)]
         loading = self.model.load is not None
         require_senses(chat.attached, named, chat.manager.desk.card, chat.facts.model, loading=loading)
@@ -346,8 +344,8 @@ class OpenChats(Stage):
 
     @property
     def unsent(self) -> str:
-        """All that is being written."""
-        return self.draft.whole
+        """All that is being written, as keys would have to write it."""
+        return self.draft.kept
 
     async def save_draft(self) -> None:
         """Keep the draft of the chat on the screen. A private chat's stays in memory."""

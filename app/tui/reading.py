@@ -272,7 +272,7 @@ class Reading(Writing):
                 await chat.manager.rewind(made, None)
             await self.open_chat(made)
             if text:
-                self.draft.put(text)
+                self.draft.put(text, typed=False)
             self.draft.focus()
             self.say("a copy of the chat; the other one is as it was")
 

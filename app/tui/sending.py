@@ -4,43 +4,62 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from app.terminal import one_line
+from app.tui.widgets.beginning import with_double, without_double
 from app.tui.widgets.paste import Folds
 
 Kind = Literal["nothing", "message", "command", "shell"]
 Block = dict[str, Any]
 TEXT_TYPES = ("input_text", "text", "output_text")
+PASTED = "Sent as text: what is pasted does not run."
 _MOST_PATH_CHARS = 4000
+_MOST_WORD_CHARS = 60
 _MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|(\S+))')
 
 
 class Wish(NamedTuple):
-    """What a draft asks for: `text` is a command's line, or a shell's."""
+    """What a draft asks for: `text` is a message as it is sent, a command's line, or a shell's.
+
+    `hint` says why something that looks like a command is sent as a message.
+    """
 
     kind: Kind
     text: str = ""
+    hint: str = ""
 
 
-def wish_of(draft: str) -> Wish:
-    """What a draft asks for. Two slashes or exclamation marks send text that begins with one."""
+def wish_of(draft: str, *, typed: bool = True, meant: Callable[[str], bool] = lambda name: True) -> Wish:
+    """What a draft asks for. Without `typed` its first character was pasted, and it is a message.
+
+    Two slashes or exclamation marks send text that begins with one. A word after a slash by which no
+    command is `meant` is text too where more follows it: a path, or a comment of some language.
+    """
     text = draft.strip()
     if not text:
         return Wish("nothing")
-    if text.startswith("/") and not text.startswith("//"):
-        return Wish("command", text)
-    if text.startswith("!") and not text.startswith("!!") and text[1:].strip():
+    if not typed:
+        return Wish("message", text, PASTED if with_double(text) != text else "")
+    if (plain := without_double(text)) != text:
+        return Wish("message", plain)
+    if text.startswith("!") and text[1:].strip():
         return Wish("shell", text[1:].strip())
+    if text.startswith("/"):
+        word = text.split(maxsplit=1)[0]
+        if "/" not in word[1:] and (word == text or meant(word[1:])):
+            return Wish("command", text)
+        return Wish("message", text, f"Sent as text: {one_line(word)[:_MOST_WORD_CHARS]} is not a command.")
     return Wish("message", text)
 
 
-def blocks_of(draft: str, folds: Folds) -> list[Block]:
-    """The text blocks of a message: what was typed, and each paste with the word that stands for it."""
+def blocks_of(draft: str, folds: Folds, *, typed: bool = True) -> list[Block]:
+    """The text blocks of a message: what was written, and each paste with the word that stands for it."""
     text = draft.strip("\n").rstrip()
-    if text.startswith(("//", "!!")):
-        text = text[1:]
+    if typed:
+        text = without_double(text)
     blocks: list[Block] = []
     for piece, word in folds.split(text):
         block: Block = {"type": "input_text", "text": piece}
@@ -51,7 +70,7 @@ def blocks_of(draft: str, folds: Folds) -> list[Block]:
 
 
 def draft_of(content: Sequence[Mapping[str, Any]]) -> tuple[str, Folds]:
-    """The draft that a message was sent from, and its folded parts: what `blocks_of` makes of it again."""
+    """The draft that a message was sent from, as if it was pasted, and its folded parts."""
     folds = Folds()
     parts: list[str] = []
     for block in content:
@@ -60,8 +79,13 @@ def draft_of(content: Sequence[Mapping[str, Any]]) -> tuple[str, Folds]:
         text, label = str(block.get("text") or ""), str(block.get("label") or "")
         word = label.strip("\n")
         parts.append(label.replace(word, folds.hold(word, text)) if word else text)
-    draft = "".join(parts)
-    return (draft[:1] + draft if draft.startswith(("//", "!!")) else draft), folds
+    return "".join(parts), folds
+
+
+def as_keys(draft: str, folds: Folds, *, typed: bool) -> str:
+    """The whole draft as keys would have to write it, to be kept: read again it means the same."""
+    whole = folds.unfold(draft)
+    return whole if typed and not folds.begins(draft) else with_double(whole)
 
 
 def mentions(text: str, folder: Path) -> list[Path]:

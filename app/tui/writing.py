@@ -13,6 +13,7 @@ from textual.widgets import TextArea
 from app.tui.completing import Completing
 from app.tui.sending import (
     Block,
+    as_keys,
     blocks_of,
     draft_of,
     edited_blocks,
@@ -20,6 +21,7 @@ from app.tui.sending import (
     shell_block,
     wish_of,
 )
+from app.tui.widgets.beginning import with_double
 from app.tui.widgets.composer import Draft
 from app.tui.widgets.paste import Folds
 
@@ -43,6 +45,7 @@ class Editing:
     """It as it was, whole."""
     draft: str
     folds: Folds
+    typed: bool
     sent: bool = False
 
 
@@ -86,16 +89,17 @@ class Writing(Completing):
     def on_draft_sent(self, event: Draft.Sent) -> None:
         """Enter: a message, a command, a shell line, or the end of an edit."""
         event.stop()
-        draft, whole = self.draft.text, self.draft.whole
+        draft, kept, typed = self.draft.text, self.draft.kept, self.draft.beginning.typed
+        blocks = blocks_of(draft, self.draft.folds, typed=typed)
         if self.editing is not None:
             if draft.strip() and not self.editing.sent:
                 self.editing.sent = True
-                self._end_edit(blocks_of(draft, self.draft.folds), whole, self.editing)
+                self._end_edit(blocks, kept, self.editing)
             return
-        wish = wish_of(draft)
+        wish = wish_of(draft, typed=typed, meant=self._is_meant)
         if wish.kind == "nothing" or (wish.kind == "message" and self.held_back()):
             return
-        self.draft.history_of_messages.add(whole, keep=not self.chat.private)
+        self.draft.history_of_messages.add(kept, keep=not self.chat.private)
         self.draft.put("")
         match wish.kind:
             case "command":
@@ -103,7 +107,12 @@ class Writing(Completing):
             case "shell":
                 self.run_shell(wish.text)
             case _:
-                self._post(draft, blocks_of(draft, self.draft.folds))
+                self._post(draft, blocks, typed=typed, hint=wish.hint)
+
+    def _is_meant(self, name: str) -> bool:
+        from app import commands
+
+        return commands.is_meant(self.face, name)
 
     def settle_focus(self) -> None:
         """Keys go to what waits for the person."""
@@ -113,7 +122,7 @@ class Writing(Completing):
         return False
 
     @work(exit_on_error=False, group="send")
-    async def _post(self, draft: str, blocks: Sequence[Block]) -> None:
+    async def _post(self, draft: str, blocks: Sequence[Block], *, typed: bool, hint: str) -> None:
         from app.exits import explain
 
         self.stop_reading_ahead()
@@ -124,9 +133,11 @@ class Writing(Completing):
         except Exception as err:
             # Nothing was sent: it goes on as the draft, or is found in the history.
             if not self.draft.text:
-                self.draft.put(draft)
+                self.draft.put(draft, typed=typed)
             self.say(str(explain(err)), error=True)
             return
+        if hint:
+            self.say(hint)
         if folds is self.draft.folds and not self.draft.text:
             folds.clear()
         self.save_draft_soon()
@@ -195,10 +206,10 @@ class Writing(Completing):
     ) -> None:
         """Put an earlier message into the composer; what was there comes back afterwards."""
         self.leave_edit()
-        draft, folds = self.draft.text, self.draft.folds
+        draft, folds, typed = self.draft.text, self.draft.folds, self.draft.beginning.typed
         text, self.draft.folds = draft_of(content)
-        self.draft.put(text)
-        self.editing = Editing(kind, item_id, content, self.draft.whole, draft, folds)
+        self.draft.put(text, typed=False)
+        self.editing = Editing(kind, item_id, content, self.draft.whole, draft, folds, typed)
         self.draft.focus()
         self.show_hints()
 
@@ -208,18 +219,18 @@ class Writing(Completing):
             return
         kept, self.editing = self.editing, None
         if self.draft.whole != kept.text:
-            self.draft.history_of_messages.add(self.draft.whole, keep=False)
+            self.draft.history_of_messages.add(self.draft.kept, keep=False)
         self.draft.folds = kept.folds
-        self.draft.put(kept.draft)
+        self.draft.put(kept.draft, typed=kept.typed)
         self.show_hints()
 
     @work(exit_on_error=False, group="send")
-    async def _end_edit(self, blocks: Sequence[Block], whole: str, editing: Editing) -> None:
+    async def _end_edit(self, blocks: Sequence[Block], kept: str, editing: Editing) -> None:
         from app.exits import explain
         from app.sessions.errors import FiresideError
 
         chat, written = self.chat, edited_blocks(editing.content, blocks)
-        self.draft.history_of_messages.add(whole, keep=not chat.private)
+        self.draft.history_of_messages.add(kept, keep=not chat.private)
         try:
             if editing.kind == "queued":
                 await chat.manager.queue_edit(editing.item_id, written)
@@ -240,7 +251,7 @@ class Writing(Completing):
         if self.editing is not editing:
             return "What you wrote for it is found with up."
         self.editing = None
-        before = editing.folds.unfold(editing.draft)
+        before = as_keys(editing.draft, editing.folds, typed=editing.typed)
         self.draft.history_of_messages.add(before, keep=False)
         self.save_draft_soon()
         self.show_hints()
@@ -265,21 +276,23 @@ class Writing(Completing):
     def on_waiting_list_remove(self, event: WaitingList.Remove) -> None:
         """A waiting message is taken back; its text stays in the history."""
         draft, folds = draft_of(self.chat.facts.contents.get(event.item_id, ()))
-        self.draft.history_of_messages.add(folds.unfold(draft), keep=False)
+        self.draft.history_of_messages.add(as_keys(draft, folds, typed=False), keep=False)
         self._remove(event.item_id)
 
     @work(exit_on_error=False, group="editor")
     async def action_editor(self) -> None:
         """Write on in the person's own editor."""
         before = self.draft.whole
+        # What keys began before stays a command, or loses its mark; what the editor begins is text.
+        typed = self.draft.begins_typed
         text = await self.in_editor(before)
         if text is None:
             return
         if self.draft.whole not in (before, ""):
             # A message that could not be sent came back meanwhile.
-            self.draft.history_of_messages.add(self.draft.whole, keep=False)
+            self.draft.history_of_messages.add(self.draft.kept, keep=False)
         self.draft.folds.clear()
-        self.draft.put(text)
+        self.draft.put(text, typed=typed and text.lstrip()[:1] == before.lstrip()[:1])
 
     async def in_editor(self, text: str) -> str | None:
         """`text` as the person left it; None where the editor cannot be used, which is told."""
@@ -290,7 +303,7 @@ class Writing(Completing):
         def left(written: str) -> None:
             nonlocal saved
             saved = written
-            self.draft.history_of_messages.add(written, keep=not private)
+            self.draft.history_of_messages.add(with_double(written), keep=not private)
 
         if self.is_lent:
             return None
@@ -306,8 +319,10 @@ class Writing(Completing):
         kept = self.editing
         if kept is None:
             return super().unsent
-        written = self.draft.whole if self.draft.whole != kept.text else ""
-        return "\n\n".join(part for part in (kept.folds.unfold(kept.draft), written) if part)
+        before = as_keys(kept.draft, kept.folds, typed=kept.typed)
+        if self.draft.whole == kept.text:
+            return before
+        return f"{before}\n\n{self.draft.whole}" if before else self.draft.kept
 
     # ---- the draft -------------------------------------------------------------------------
 

@@ -22,10 +22,13 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.timer import Timer
 from textual.widgets import Static, TextArea
+from textual.widgets.text_area import Edit, EditResult
 
 from app.glyphs import Glyphs
 from app.terminal import sanitize
 from app.tui.grid import Grid
+from app.tui.sending import as_keys
+from app.tui.widgets.beginning import Beginning
 from app.tui.widgets.history import History
 from app.tui.widgets.key_order import KeysInOrder
 from app.tui.widgets.paste import Folds, is_long, normalized
@@ -90,6 +93,7 @@ class Draft(KeysInOrder, TextArea):
         self.cursor_blink = False
         self.match_cursor_bracket = False
         self.folds = Folds()
+        self.beginning = Beginning()
         self.history_of_messages = history
         self.frees: Callable[[str], bool] = lambda key: False
         """Whether a printable key means something else while the draft is empty."""
@@ -105,6 +109,8 @@ class Draft(KeysInOrder, TextArea):
         """Who takes the keys first, for a person who wants vi's."""
         self._most_rows = 8
         self._walked_to: str | None = None
+        self._left_typed = True
+        """Of the draft behind the walk through the history: whether keys began it."""
         self._look = 0
         self._dressed_for: tuple[bool, int] | None = None
         self._burst_from: int | None = None
@@ -124,6 +130,16 @@ class Draft(KeysInOrder, TextArea):
         return self.folds.unfold(self.text)
 
     @property
+    def kept(self) -> str:
+        """The whole draft as keys would have to write it, for a place that keeps only text."""
+        return as_keys(self.text, self.folds, typed=self.beginning.typed)
+
+    @property
+    def begins_typed(self) -> bool:
+        """Whether there is a first character, which keys wrote."""
+        return bool(self._first_mark) and self.beginning.typed and not self.folds.begins(self.text)
+
+    @property
     def caret(self) -> int:
         """Where the caret stands, in code points of the text."""
         row, column = self.cursor_location
@@ -131,11 +147,12 @@ class Draft(KeysInOrder, TextArea):
             return min(self.vi.caret, len(self.text))  # another draft may have taken its place
         return sum(len(line) + 1 for line in self.text.split("\n")[:row]) + column
 
-    def put(self, text: str, caret: int | None = None) -> None:
-        """Show another draft, the caret at its end or at `caret`."""
+    def put(self, text: str, caret: int | None = None, *, typed: bool = True) -> None:
+        """Show another draft, the caret at its end or at `caret`. `typed`: as if keys had begun it."""
         self._pasted_at = float("-inf")
         text = sanitize(text)
         self.load_text(text)
+        self.beginning.reset(typed=typed)
         self.move_cursor(self.location_of(len(text) if caret is None else caret))
 
     def location_of(self, place: int) -> tuple[int, int]:
@@ -147,6 +164,41 @@ class Draft(KeysInOrder, TextArea):
         """Put `text` in place of the code points from `start` to `end`, the caret after it."""
         result = self.replace(text, self.location_of(start), self.location_of(end))
         self.move_cursor(result.end_location)
+
+    def edit(self, edit: Edit) -> EditResult:
+        """Change the text, and know whether its first character is one that was typed."""
+        is_first = self._is_first(edit.top)
+        uncovers = is_first and bool(self.get_text_range(edit.top, edit.bottom).strip())
+        result = super().edit(edit)
+        if is_first and edit.text.strip():
+            self.beginning.written(edit.text)
+        elif uncovers:
+            self.beginning.uncovered()
+        return result
+
+    def undo(self) -> None:
+        """As the base class; what comes back was pasted, or typed."""
+        before = self._first_mark
+        super().undo()
+        if self._first_mark != before:
+            self.beginning.uncovered()
+
+    def redo(self) -> None:
+        """As the base class; what comes back was pasted, or typed."""
+        before = self._first_mark
+        super().redo()
+        if self._first_mark != before:
+            self.beginning.uncovered()
+
+    def _is_first(self, place: tuple[int, int]) -> bool:
+        """Whether only blanks stand before a place."""
+        row, column = place
+        lines = self.document.lines
+        return not lines[row][:column].strip() and not any(line.strip() for line in lines[:row])
+
+    @property
+    def _first_mark(self) -> str:
+        return next((line.strip()[0] for line in self.document.lines if line.strip()), "")
 
     def get_line(self, line_index: int) -> Text:
         """A line as it is drawn: words that stand for a paste or a file are muted."""
@@ -255,6 +307,7 @@ class Draft(KeysInOrder, TextArea):
         waits, self._enter_waits = self._enter_waits, False
         if start is not None and self._is_paste(self.text[start : self.caret]):
             self._pasted_at = time.monotonic()
+            self.beginning.pasted(first=not self.text[:start].strip())
             if waits:
                 self.action_newline()  # its last line ends like the others
                 waits = False
@@ -334,9 +387,11 @@ class Draft(KeysInOrder, TextArea):
         if not self.cursor_at_first_line:
             self.action_cursor_up()
             return
-        prefix = "" if self.history_of_messages.walking else self.text[: self.caret]
-        found = self.history_of_messages.older(self.text, prefix)
+        walking = self.history_of_messages.walking
+        found = self.history_of_messages.older(self.text, "" if walking else self.text[: self.caret])
         if found is not None:
+            if not walking:
+                self._left_typed = self.beginning.typed
             self._show_walked(found)
 
     def action_newer_or_down(self) -> None:
@@ -348,7 +403,7 @@ class Draft(KeysInOrder, TextArea):
             return
         found = self.history_of_messages.newer()
         if found is not None:
-            self._show_walked(found)
+            self._show_walked(found, typed=self.history_of_messages.walking or self._left_typed)
 
     def action_delete_left(self) -> None:
         """Remove a character, or the whole word of a folded paste."""
@@ -359,9 +414,9 @@ class Draft(KeysInOrder, TextArea):
             return
         self.replace_range(len(before) - len(word), len(before), "")
 
-    def _show_walked(self, text: str) -> None:
+    def _show_walked(self, text: str, *, typed: bool = True) -> None:
         self._walked_to = text
-        self.put(text)
+        self.put(text, typed=typed)
 
     def on_text_area_changed(self) -> None:
         """Typing ends the walk through the history; the composer grows with the text."""
@@ -377,15 +432,21 @@ class Draft(KeysInOrder, TextArea):
         event.stop()
         self.paste(event.text)
 
-    def paste(self, text: str) -> None:
-        """One insert, whatever the text holds; a long one as a word that stands for it."""
+    def paste(self, text: str, *, plain: bool = False) -> None:
+        """One insert, whatever the text holds; a long one as a word that stands for it, unless `plain`."""
         text = sanitize(normalized(text))
         if not text:
             return
-        shown = self.pictures_in(text) or (self.folds.fold(text) if is_long(text) else text)
-        result = self._replace_via_keyboard(shown, *self.selection)
-        if result is not None:
-            self.move_cursor(result.end_location)
+        shown = text
+        if not plain:
+            shown = self.pictures_in(text) or (self.folds.fold(text) if is_long(text) else text)
+        is_first = self._is_first(min(self.selection)) and bool(text.strip())
+        self.insert_text(shown)
+        self.beginning.pasted(first=is_first)
+
+    def action_paste(self) -> None:
+        """What was cut or copied here is pasted as if it came from elsewhere."""
+        self.paste(self.app.clipboard)  # pyright: ignore[reportUnknownMemberType]
 
     # ---- size ------------------------------------------------------------------------------
 

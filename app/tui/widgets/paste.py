@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 FOLD_LINES = 8
@@ -46,7 +45,7 @@ class Folds:
         return bool(self._texts)
 
     @property
-    def words(self) -> Sequence[str]:
+    def words(self) -> tuple[str, ...]:
         """The words in use."""
         return tuple(self._texts)
 
@@ -74,6 +73,10 @@ class Folds:
     def word_before(self, text: str) -> str | None:
         """The word that `text` ends with, so that one key removes all of it."""
         return next((word for word in self._texts if text.endswith(word)), None)
+
+    def begins(self, draft: str) -> bool:
+        """Whether a draft begins with a folded paste."""
+        return draft.lstrip().startswith(self.words)
 
     def clear(self) -> None:
         """Forget all."""

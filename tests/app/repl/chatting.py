@@ -76,12 +76,12 @@ class Person:
     def cancel_ask(self) -> None:
         pass
 
-    def insert(self, text: str) -> None:
+    def insert(self, text: str, *, typed: bool = True) -> None:
         self.inserted.append(text)
 
-    def take_draft(self) -> str:
+    def take_draft(self) -> Line:
         text, self.draft = self.draft, ""
-        return text
+        return Line(text, text)
 
     def wake(self) -> None:
         self._woken.set()
