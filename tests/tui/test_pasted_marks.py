@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from textual.events import Paste
 
+from app.tui.widgets import composer
 from app.tui.widgets.history import History
 from backend.scripted import Pause
 from tests.tui.program import Running, running
@@ -50,10 +51,16 @@ async def test_a_paste_goes_as_it_is(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-async def test_keys_that_come_at_once_are_a_paste_where_they_are_lines() -> None:
+@pytest.mark.parametrize("opened", [True, False])
+async def test_keys_that_come_at_once_are_a_paste_where_they_are_lines(
+    opened: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(composer, "SETTLE_S", 1.0)  # a busy machine is slow to read them
     async with running([["ok"]]) as run:
+        run.app.draft.picking = lambda: opened
         await burst(run, "/new\rand more")
         await run.until(lambda: not run.app.draft.beginning.typed)
+        run.app.draft.picking = lambda: False
         await run.pilot.press("enter")
         assert await sent(run) == "/new\nand more"
 

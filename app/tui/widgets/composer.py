@@ -231,7 +231,7 @@ class Draft(KeysInOrder, TextArea):
         return not self.text and self.frees(key)
 
     async def _on_key(self, event: events.Key) -> None:
-        if event.key in PICKING_KEYS and self.picking():
+        if event.key in PICKING_KEYS and self.picking() and not self._ends_a_line(event):
             event.prevent_default()
             event.stop()
             self.post_message(self.Picking(event.key))
@@ -265,6 +265,11 @@ class Draft(KeysInOrder, TextArea):
             self._burst_keys += 1
             self._last_key = event.time
             self._settle_later()
+
+    def _ends_a_line(self, event: events.Key) -> bool:
+        """Whether enter came with the keys before it: it is not for a list that opened meanwhile."""
+        together = self._burst_from is not None and event.time - self._last_key <= BURST_S
+        return together and event.key in self.send_keys
 
     def _gathers(self, event: events.Key) -> bool:
         """Keep a key of a long burst for the end of the burst; False where it is none."""
