@@ -36,14 +36,19 @@ class _Member(NamedTuple):
     content: bytes
 
 
-def agent_from_bundle(bundle: bytes) -> Agent:
+def agent_from_bundle(bundle: bytes, filename: str = "") -> Agent:
     """The agent in a .tar.gz with a configuration.
 
     InvalidInputError for a bad archive, links, ways out of it, too much in it, no configuration; it
-    names the member, and in the configuration the line.
+    names the file, the member, and in the configuration the line.
     """
-    text, name = _config_of(_unpacked(bundle))
-    return agent_from_wire(_parsed(text, name))
+    try:
+        text, name = _config_of(_unpacked(bundle))
+        return agent_from_wire(_parsed(text, name))
+    except InvalidInputError as err:
+        if not filename:
+            raise
+        raise InvalidInputError(f"{filename}: {err.message}") from err
 
 
 def _unpacked(bundle: bytes) -> bytes:

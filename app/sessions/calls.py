@@ -20,6 +20,7 @@ from app.sessions.events import (
     OutputItemDoneEvent,
     PolicyDeniedEvent,
 )
+from app.sessions.files import producing
 from app.sessions.items import FunctionCall, FunctionCallOutput, Item
 from app.sessions.records import Json
 from app.sessions.rows import Change
@@ -85,6 +86,7 @@ class Calls:
         )
 
     async def _one(self, call: FunctionCall) -> None:
+        producing.set((self._live.id, self._turn.response_id))
         try:
             settled, result = await self._answered(call)
         except UnfitError as err:

@@ -8,6 +8,10 @@ if TYPE_CHECKING:
     from backend.types import BackendError
 
 
+NOT_WAITING = "not_waiting"
+"""The code of the error for a result that comes when its call has ended or was stopped."""
+
+
 class FiresideError(Exception):
     """The root of what the session layer raises on purpose.
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from app.characters import clean_fields
 from app.sessions.errors import InvalidInputError
 from app.sessions.items import Item, item_from_wire
 from app.sessions.records import Json, from_json, now, to_json
+from app.sessions.shapes import shape_fields
 
 TERMINAL_STATUSES = ("completed", "failed", "incomplete", "cancelled")
 
@@ -28,6 +29,7 @@ class SessionEvent:
 
     def __post_init__(self) -> None:
         clean_fields(self)
+        shape_fields(self)
 
     def to_wire(self) -> Json:
         """The event as one JSON object."""
@@ -46,16 +48,19 @@ class Response:
     status: str = "in_progress"
     created_at: int = field(default_factory=now)
     completed_at: int | None = None
-    output: tuple[Json, ...] = ()
+    output: list[Json] = field(default_factory=list[Json])
     usage: Json | None = None
     error: Json | None = None
     incomplete_details: Json | None = None
     previous_response_id: str | None = None
+    instructions: str | None = None
+    reasoning: Json | None = None
     background: bool = False
     store: bool = True
 
     def __post_init__(self) -> None:
         clean_fields(self)
+        shape_fields(self)
 
     def to_wire(self) -> Json:
         return to_json(self)
@@ -259,6 +264,16 @@ TERMINAL_EVENTS: dict[str, type[ResponseEvent]] = {
 }
 TERMINAL_TYPES = tuple(TERMINAL_EVENTS.values())
 
+ServerStreamEvent: TypeAlias = SessionEvent
+CreatedEvent: TypeAlias = ResponseCreatedEvent
+QueuedEvent: TypeAlias = ResponseQueuedEvent
+InProgressEvent: TypeAlias = ResponseInProgressEvent
+CompletedEvent: TypeAlias = ResponseCompletedEvent
+FailedEvent: TypeAlias = ResponseFailedEvent
+IncompleteEvent: TypeAlias = ResponseIncompleteEvent
+CancelledEvent: TypeAlias = ResponseCancelledEvent
+SessionChildSessionUpdatedEvent: TypeAlias = ChildSessionUpdatedEvent
+
 
 @dataclass(frozen=True, kw_only=True)
 class OutputTextDeltaEvent(SessionEvent):
@@ -269,11 +284,13 @@ class OutputTextDeltaEvent(SessionEvent):
     final: bool | None = None
     repeated: bool | None = None
     """What a continued reply begins with: it was told before, as a part of another reply."""
+    response_id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReasoningStartedEvent(SessionEvent):
     type: ClassVar[str] = "response.reasoning.started"
+    response_id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,12 +300,14 @@ class ReasoningTextDeltaEvent(SessionEvent):
     message_id: str | None = None
     held: bool | None = None
     """Shown as thought for now; it may yet turn out to open a call, and is not stored."""
+    response_id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReasoningSummaryTextDeltaEvent(SessionEvent):
     type: ClassVar[str] = "response.reasoning_summary_text.delta"
     delta: str
+    response_id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,6 +327,9 @@ class OutputItemDoneEvent(SessionEvent):
     type: ClassVar[str] = "response.output_item.done"
     item: Item
 
+    def __post_init__(self) -> None:
+        """An item is clean already."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionCallOutputDeltaEvent(SessionEvent):
@@ -322,6 +344,7 @@ class OutputFileDoneEvent(SessionEvent):
     file_id: str
     filename: str | None = None
     content_type: str | None = None
+    response_id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -400,6 +423,25 @@ def _concrete(kind: type[SessionEvent]) -> dict[str, type[SessionEvent]]:
 
 
 EVENT_TYPES: dict[str, type[SessionEvent]] = _concrete(SessionEvent)
+
+
+def response_of(event: SessionEvent) -> str | None:
+    """The response that an event is about; None where it does not say."""
+    match event:
+        case ResponseEvent(response=response):
+            return response.id
+        case OutputItemDoneEvent(item=item):
+            return item.response_id
+        case (
+            OutputTextDeltaEvent()
+            | ReasoningStartedEvent()
+            | ReasoningTextDeltaEvent()
+            | ReasoningSummaryTextDeltaEvent()
+            | OutputFileDoneEvent()
+        ):
+            return event.response_id
+        case _:
+            return None
 
 
 def event_from_wire(data: Mapping[str, Any]) -> SessionEvent | None:

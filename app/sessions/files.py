@@ -10,10 +10,11 @@ import os
 import sqlite3
 import stat
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from app.attach import decoded
 from app.characters import clean_text
@@ -24,6 +25,7 @@ from app.sessions.database import Database
 from app.sessions.errors import FiresideError, InvalidInputError, not_found
 from app.sessions.records import Json, new_id, now
 from app.sessions.rows import add_file
+from app.sessions.shapes import File
 
 MB = 1_000_000
 MAX_BYTES = 25 * MB
@@ -32,6 +34,10 @@ _NAME_CHARS = 255
 _PDFS_REMEMBERED = 16
 _MARKS_REMEMBERED = 1024
 _TEXT_TYPES = ("application/json", "application/xml", "application/toml", "application/yaml")
+
+
+producing: ContextVar[tuple[str, str] | None] = ContextVar("producing", default=None)
+"""Within a running call: the session and the response that it belongs to."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,15 @@ class SessionFile:
             raise _too_large(name, len(content), _LIMITS[kind])
         return cls(new_id("file"), session_id, name, content_type, len(content), now())
 
+    @property
+    def filename(self) -> str:
+        """The name, as a `File` has it."""
+        return self.name
+
+    def told(self) -> File:
+        """What a caller is told of it."""
+        return File(id=self.id, filename=self.name, bytes=self.bytes, created_at=self.created_at)
+
     def to_wire(self) -> Json:
         """The shape of the file routes."""
         metadata = {
@@ -82,6 +97,12 @@ class SessionFiles:
         """What was read of the last PDFs, by file id: their content never changes, and reading is slow."""
         self._marks: OrderedDict[str, Json] = OrderedDict()
         """The words for pictures and sound that a model cannot take, by file id."""
+        self.on_produced: Callable[[SessionFile, str], None] | None = None
+        """Told of each file that is kept while a call runs, with the id of the response that made it."""
+
+    def for_session(self, session_id: str) -> FilesOfSession:
+        """The files of one session alone."""
+        return FilesOfSession(self, session_id)
 
     async def upload(self, session_id: str, path: str | os.PathLike[str]) -> SessionFile:
         """Keep a copy of a file. 413 where it is too large, 415 where its kind is not taken."""
@@ -104,6 +125,9 @@ class SessionFiles:
         await self._database.write(work)
         if text is not None:
             self._remember(file.id, text)
+        producer = producing.get()
+        if self.on_produced is not None and producer is not None and producer[0] == session_id:
+            self.on_produced(file, producer[1])
         return file
 
     async def list(self, session_id: str) -> list[SessionFile]:
@@ -246,6 +270,48 @@ class SessionFiles:
         self._pdf_texts[file_id] = text
         if len(self._pdf_texts) > _PDFS_REMEMBERED:
             self._pdf_texts.popitem(last=False)
+
+
+@dataclass(frozen=True)
+class FilesOfSession:
+    """The files of one session, as a caller is told of them; another session's are not found."""
+
+    files: SessionFiles
+    session_id: str
+
+    async def upload(self, path: str | os.PathLike[str]) -> File:
+        """Keep a copy of a file. 413 where it is too large, 415 where its kind is not taken."""
+        return (await self.files.upload(self.session_id, path)).told()
+
+    async def list(
+        self, *, limit: int = 20, after: str | None = None, order: Literal["asc", "desc"] = "desc"
+    ) -> list[File]:
+        """A page of the files, the newest first."""
+        found = await self.files.list(self.session_id)
+        if order == "desc":
+            found.reverse()
+        if after is not None:
+            places = [place for place, file in enumerate(found) if file.id == after]
+            if not places:
+                raise not_found("file", after)
+            found = found[places[0] + 1 :]
+        return [file.told() for file in found[:limit]]
+
+    async def get(self, file_id: str) -> File:
+        """What is known of a file; 404 where this session has none of that id."""
+        return (await self.files.get(self.session_id, file_id)).told()
+
+    async def get_content(self, file_id: str) -> bytes:
+        """A file's content."""
+        return await self.files.get_content(self.session_id, file_id)
+
+    async def download(self, file_id: str, to_path: str | os.PathLike[str]) -> Path:
+        """Write a file's content to `to_path`, whose parents are made."""
+        return await self.files.download(self.session_id, file_id, to_path)
+
+    async def delete(self, file_id: str) -> None:
+        """Remove a file."""
+        await self.files.delete(self.session_id, file_id)
 
 
 def _content_of(source: Path) -> bytes:

@@ -11,15 +11,18 @@ from typing import Any, ClassVar
 
 from app.characters import clean_fields
 from app.sessions.errors import InvalidInputError
-from app.sessions.records import Json, from_json, new_id, now, to_json
+from app.sessions.records import Json, from_json, new_id, now, shallow, to_json
 
 TITLE_CHARS = 60
 MAX_BLOCKS = 256
 
 
 @dataclass(frozen=True, kw_only=True)
-class Item:
-    """What all items have. `model` is the name of the agent that made the item, `llm_model` the GGUF's."""
+class Item(Json):
+    """What all items have. `model` is the name of the agent that made the item, `llm_model` the GGUF's.
+
+    It is its own JSON object too: `item["call_id"]` and `item.call_id` are the same.
+    """
 
     type: ClassVar[str] = ""
     prefix: ClassVar[str] = "item"
@@ -34,6 +37,7 @@ class Item:
         if not self.id:
             object.__setattr__(self, "id", new_id(self.prefix))
         clean_fields(self)
+        self.update(id=self.id, type=self.type, **shallow(self))
 
     def to_wire(self) -> Json:
         """The item as a flat JSON object."""

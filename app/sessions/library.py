@@ -170,20 +170,28 @@ class LibraryOperations(Workplace):
 
     # ---- sub-agents ------------------------------------------------------------------------
 
-    async def child_sessions(self, session_id: str) -> list[Json]:
+    async def child_sessions(self, session_id: str, *, include_archived: bool = False) -> list[Json]:
         """Summaries of the sessions right below one."""
         await self.record(session_id)
-        records = await self.store.sessions(parent_id=session_id, limit=1000, order="asc", sort="created_at")
+        records = await self.store.sessions(
+            parent_id=session_id,
+            limit=10_000,
+            order="asc",
+            sort="created_at",
+            include_archived=include_archived,
+        )
         return [await summary(await self.live(record.id)) for record in records]
 
-    async def child_sessions_tree(self, session_id: str, *, max_depth: int = MAX_TREE_DEPTH) -> list[Json]:
+    async def child_sessions_tree(
+        self, session_id: str, *, max_depth: int = MAX_TREE_DEPTH, include_archived: bool = False
+    ) -> list[Json]:
         """Summaries of all below a session, breadth first, each with `parent_id`; without itself."""
         found: list[Json] = []
         seen, level = {session_id}, [session_id]
         for _ in range(max_depth):
             below: list[str] = []
             for parent in level:
-                for child in await self.child_sessions(parent):
+                for child in await self.child_sessions(parent, include_archived=include_archived):
                     if child["id"] not in seen:
                         seen.add(child["id"])
                         below.append(child["id"])
@@ -192,8 +200,9 @@ class LibraryOperations(Workplace):
         return found
 
     async def subtree_busy(self, session_id: str, *, max_depth: int = MAX_TREE_DEPTH) -> bool:
-        """Whether any session below one is busy."""
-        return any(map(is_busy, await self.child_sessions_tree(session_id, max_depth=max_depth)))
+        """Whether any session below one is busy, those that were put away included."""
+        tree = await self.child_sessions_tree(session_id, max_depth=max_depth, include_archived=True)
+        return any(map(is_busy, tree))
 
 
 def _whole(imported: ImportedSession) -> Whole:

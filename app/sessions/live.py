@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from app.characters import clean_text
 from app.sessions.desk import EngineDesk
 from app.sessions.elicit import Elicitations
-from app.sessions.errors import ConflictError, FiresideError, InvalidInputError, not_found
+from app.sessions.errors import NOT_WAITING, ConflictError, FiresideError, InvalidInputError, not_found
 from app.sessions.events import (
     ElicitationRequestEvent,
     ElicitationResolvedEvent,
@@ -319,7 +319,7 @@ class LiveSession:
         """The result of a call that the client ran. InvalidInputError where nobody waits for it."""
         waiting = self.client_results.get(clean_text(call_id))
         if waiting is None:
-            raise InvalidInputError(f"No call {call_id[:80]!r} waits for a result.")
+            raise InvalidInputError(f"No call {call_id[:80]!r} waits for a result.", code=NOT_WAITING)
         if not waiting.done():
             waiting.set_result(FunctionCallOutput(call_id=call_id, output=output))
 

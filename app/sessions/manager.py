@@ -107,8 +107,9 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
 
     async def create(
         self,
-        agent: str | Agent | None = None,
+        agent: str | Agent | bytes | None = None,
         *,
+        filename: str = "agent.tar.gz",
         title: str | None = None,
         labels: Mapping[str, str] | None = None,
         reasoning_effort: str | None = None,
@@ -116,9 +117,14 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
         initial_items: Sequence[Mapping[str, Any]] = (),
         bundle: bytes | None = None,
     ) -> SessionSnapshot:
-        """A new session of an agent: a registered one's name, one given here, or one in a bundle."""
+        """A new session of an agent: a registered one's name, one given here, or one in a bundle.
+
+        A bundle is the bytes of a `.tar.gz`; `filename` is what errors call it.
+        """
+        if isinstance(agent, bytes):
+            agent, bundle = None, agent
         if bundle is not None:
-            chosen = agent_from_bundle(bundle)
+            chosen = agent_from_bundle(bundle, filename)
         elif isinstance(agent, Agent):
             chosen = agent
         else:
@@ -362,12 +368,21 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
         filename: str = "agent.tar.gz",
         tool_callables: Mapping[str, Callable[..., Any]] | None = None,
         hooks: StreamHooks | None = None,
+        strict_tools: bool = False,
     ) -> SessionsChat:
         """A new session with the helper bound to it; without bundle and agent, the default agent."""
         from app.sessions.chat import SessionsChat
 
-        session = await self.create(agent, bundle=bundle)
-        return SessionsChat.bind(self, session, tool_callables=tool_callables, hooks=hooks)
+        session = await self.create(agent, bundle=bundle, filename=filename)
+        return SessionsChat.bind(
+            self, session, tool_callables=tool_callables, hooks=hooks, strict_tools=strict_tools
+        )
+
+    async def agent_tools(self, agent_id: str, session_id: str | None = None) -> list[Json]:
+        """The entries of an agent's tools, as a session has them or else as it is registered."""
+        if session_id is None:
+            return list(self.agents.get(agent_id).to_wire()["tools"])
+        return list((await self.record(session_id)).agent.get("tools") or [])
 
 
 def _meet(tools: Any, *, private: bool) -> tuple[list[SessionTool], Policy, ToolsRoom | None]:

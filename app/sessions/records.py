@@ -34,6 +34,17 @@ def to_json(record: Any) -> Json:
     }
 
 
+def shallow(record: Any) -> Json:
+    """As `to_json`, with the values as they are, but lists for tuples; without `id`."""
+    fields = ((item, getattr(record, item.name)) for item in dataclasses.fields(record))
+    return {
+        item.name: list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
+        for item, value in fields
+        if item.name != "id"
+        and (value is not None or item.default is item.default_factory is dataclasses.MISSING)
+    }
+
+
 def plain(value: Any) -> Any:
     """`value` with tuples as lists, mappings as dicts, and records as their own JSON."""
     if hasattr(value, "to_wire"):
@@ -65,9 +76,10 @@ def _checked(annotation: str, value: Any, where: str) -> Any:
     if value is None and annotation.endswith(" | None"):
         return None
     wanted = annotation.removesuffix(" | None")
-    if wanted.startswith("tuple[") and isinstance(value, list):
-        inner = wanted.removeprefix("tuple[").removesuffix(", ...]")
-        return tuple(_checked(inner, item, where) for item in cast("list[Any]", value))
+    several = {"tuple": tuple, "list": list}.get(wanted.partition("[")[0])
+    if several is not None and isinstance(value, list):
+        inner = wanted.partition("[")[2].removesuffix("]").removesuffix(", ...")
+        return several(_checked(inner, item, where) for item in cast("list[Any]", value))
     kind, name = _KINDS.get(wanted, (list, "a list"))
     # In Python true is a number; in JSON it is none.
     if not isinstance(value, kind) or (wanted != "bool" and isinstance(value, bool)):

@@ -124,7 +124,14 @@ class _Draft:
         """Tell once what a continued reply begins with, so that the deltas make up its text."""
         head, self._head = self._head, ""
         if head:
-            self.turn.publish(OutputTextDeltaEvent(delta=head, message_id=self.message_id, repeated=True))
+            self.turn.publish(
+                OutputTextDeltaEvent(
+                    delta=head,
+                    message_id=self.message_id,
+                    repeated=True,
+                    response_id=self.turn.response_id,
+                )
+            )
 
     def _show(self, piece: Piece) -> None:
         publish = self.turn.publish
@@ -136,7 +143,7 @@ class _Draft:
                 self._think(self._thought_door.feed(piece.text))
             case HeldPiece(text=text):
                 self._open_thought()
-                publish(ReasoningTextDeltaEvent(delta=text, message_id=self.message_id, held=True))
+                publish(self._thought(text, held=True))
             case ToolCallPiece():
                 publish(
                     FunctionCallArgumentsDeltaEvent(
@@ -155,17 +162,25 @@ class _Draft:
     def _say(self, text: str) -> None:
         if text:
             self.text.append(text)
-            self.turn.publish(OutputTextDeltaEvent(delta=text, message_id=self.message_id))
+            response_id = self.turn.response_id
+            self.turn.publish(
+                OutputTextDeltaEvent(delta=text, message_id=self.message_id, response_id=response_id)
+            )
 
     def _think(self, text: str) -> None:
         self._open_thought()
         if text:
             self.thought.append(text)
-            self.turn.publish(ReasoningTextDeltaEvent(delta=text, message_id=self.message_id))
+            self.turn.publish(self._thought(text))
+
+    def _thought(self, text: str, *, held: bool | None = None) -> ReasoningTextDeltaEvent:
+        return ReasoningTextDeltaEvent(
+            delta=text, message_id=self.message_id, held=held, response_id=self.turn.response_id
+        )
 
     def _open_thought(self) -> None:
         if not self.thought:
-            self.turn.publish(ReasoningStartedEvent())
+            self.turn.publish(ReasoningStartedEvent(response_id=self.turn.response_id))
 
     async def save_now_and_then(self) -> None:
         """Checkpoints, until cancelled. One that fails is logged: the end of the reply will tell."""
@@ -266,7 +281,11 @@ class _Draft:
         calls = self.calls or list(self.outcome.tool_calls if self.outcome else ())
         clients = self.turn.settings.agent.client_tools
         items: list[FunctionCall] = []
-        taken = {item.call_id for item in self.turn.items if isinstance(item, FunctionCall)}
+        # A result is found by its call's id alone, so replies that are written side by side share none.
+        beside = {id(turn): turn for turn in (self.turn, *self.turn.live.turns.values())}
+        taken = {
+            item.call_id for turn in beside.values() for item in turn.items if isinstance(item, FunctionCall)
+        }
         for call in calls:
             call_id = _free_id(call.id, taken)
             taken.add(call_id)

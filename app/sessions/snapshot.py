@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from app.sessions.items import Item
 from app.sessions.records import Json, to_json
@@ -46,6 +46,9 @@ class SessionSnapshot:
         return to_json(self)
 
 
+Session: TypeAlias = SessionSnapshot
+
+
 @dataclass(frozen=True)
 class SessionSummary:
     """A session in a list."""
@@ -70,11 +73,14 @@ class SessionSummary:
 
 
 @dataclass(frozen=True)
-class Ack:
-    """What posting an event gives back: `queued` for items, False for controls."""
+class Ack(Json):
+    """What posting an event gives back: `queued` for items, False for controls. Its own JSON too."""
 
     queued: bool
     item_id: str | None = None
+
+    def __post_init__(self) -> None:
+        self.update(to_json(self))
 
 
 def summary_of(record: SessionRecord, pending: int) -> SessionSummary:

@@ -309,7 +309,7 @@ class Turn:
             self.response,
             status=end.status,
             completed_at=now(),
-            output=tuple(output),
+            output=output,
             error=end.error,
             incomplete_details={"reason": end.reason} if end.reason else None,
         )

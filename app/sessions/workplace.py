@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 
 from app.sessions.children import Children
 from app.sessions.desk import EngineDesk
-from app.sessions.events import OutputItemDoneEvent, SessionStatusEvent
-from app.sessions.files import SessionFiles
+from app.sessions.events import OutputFileDoneEvent, OutputItemDoneEvent, SessionStatusEvent
+from app.sessions.files import SessionFile, SessionFiles
 from app.sessions.ledger import Ledger
 from app.sessions.live import LiveSession, Services
 from app.sessions.records import Json, new_id
@@ -31,6 +32,7 @@ class Workplace:
         self.store = store
         self.desk = desk
         self.files = SessionFiles(store.database)
+        self.files.on_produced = self._tell_of_file
         self.ledger = Ledger(store.database)
         self._children = Children()
         self._children.opener = self
@@ -121,6 +123,20 @@ class Workplace:
         """No longer keep a closed session."""
         self._live.pop(session_id, None)
 
+    def _tell_of_file(self, file: SessionFile, response_id: str) -> None:
+        """A running call made a file: tell whoever listens to its turn."""
+        live = self._live.get(file.session_id)
+        turn = None if live is None else live.turns.get(response_id)
+        if turn is not None and not turn.interrupted:
+            turn.publish(
+                OutputFileDoneEvent(
+                    file_id=file.id,
+                    filename=file.name,
+                    content_type=file.content_type,
+                    response_id=response_id,
+                )
+            )
+
     def follow(self, live: LiveSession) -> None:
         """While another process may write a session, tell our subscribers what it writes."""
         if live.owned or self.store.private or live.id in self._followers:
@@ -141,6 +157,9 @@ class Workplace:
                 for number, item in await self.store.added_since(live.id, seen):
                     if live.owned and number > live.foreign_until:
                         return  # Our own by now, and told.
+                    if item.status == "action_required":
+                        # Whoever holds the session runs the call.
+                        item = replace(item, status="in_progress")
                     live.publish(OutputItemDoneEvent(item=item))
                     seen = number
                 record = await self.store.session(live.id)

@@ -259,12 +259,14 @@ async def test_1_6_await_turn_returns_what_it_has_when_time_runs_out(room: MakeR
 
 
 async def test_1_6_await_turn_raises_for_a_turn_that_failed(room: MakeRoom) -> None:
-    place = await room([EngineError("no")])
+    gate = asyncio.Event()
+    place = await room([Pause(until=gate), EngineError("no")])
+    await place.post("hi")
     waiting = asyncio.create_task(chat_of(place).await_turn(timeout=60))
     live = await place.manager.live(place.session_id)
     while not live.hub.listeners:
         await asyncio.sleep(0)
-    await place.post("hi")
+    gate.set()
     with pytest.raises(FiresideError, match="no"):
         await waiting
 
