@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import sys
@@ -21,6 +22,9 @@ os.environ.setdefault("GOMP_SPINCOUNT", "100")
 # Hundreds of programs start here: each would compile all it imports where the environment keeps no bytecode.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# Thousands of collected tests stay for the whole run: to look through them again and again took a fifth of it.
+gc.set_threshold(20_000, 10, 20)
 
 PROPERTY_SECONDS = 120
 

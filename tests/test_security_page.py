@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,11 +22,16 @@ def test_every_promise_names_a_test() -> None:
     assert [promise for promise, tests in ROWS if not _NAMED.search(tests)] == []
 
 
+@cache
+def functions(file: str) -> frozenset[str]:
+    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, kinds))
+
+
 @pytest.mark.parametrize(("file", "name"), NAMED, ids=[f"{file}::{name}" for file, name in NAMED])
 def test_every_test_it_names_is_there(file: str, name: str) -> None:
-    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    assert name in {node.name for node in ast.walk(tree) if isinstance(node, functions)}
+    assert name in functions(file)
 
 
 def test_it_says_how_to_report_a_fault_and_what_it_does_not_promise() -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-HERE = Path(__file__).parent
+ROOM = "tests/tui/"
 SCREEN_SECONDS = 60
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A program starts and paints for a second or two, which a busy machine makes ten and more of."""
     for item in items:
-        if HERE in item.path.parents and not item.get_closest_marker("timeout"):
+        if item.nodeid.startswith(ROOM) and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SCREEN_SECONDS))

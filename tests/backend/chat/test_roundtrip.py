@@ -141,7 +141,7 @@ def without_end(template: ChatTemplate, reply: str) -> str:
     return reply
 
 
-TEMPLATES = [name for name in published.names() if published.template(name).supports_tools]
+TEMPLATES = [name for name in published.names() if published.learned(name).get("supports_tools")]
 
 
 @pytest.mark.skipif(not TEMPLATES, reason=published.MISSING)
