@@ -23,7 +23,7 @@ os.environ.setdefault("GOMP_SPINCOUNT", "100")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# Thousands of collected tests stay for the whole run: to look through them again and again took a fifth of it.
+# Thousands of collected tests stay for the whole run: looking through them again and again was a fifth of it.
 gc.set_threshold(20_000, 10, 20)
 
 PROPERTY_SECONDS = 120
