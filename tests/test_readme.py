@@ -46,6 +46,10 @@ def test_the_readme_opens_with_its_two_set_up_commands() -> None:
     assert README.index(SET_UP[1]) < README.index("## ")
 
 
+def test_the_tests_use_every_core() -> None:
+    assert SET_UP[1].rstrip().endswith("pytest -n auto --dist worksteal")
+
+
 @pytest.mark.parametrize("line", COMMANDS)
 def test_each_command_works(line: str, environ: dict[str, str]) -> None:
     assert succeed(["bash", "-euo", "pipefail", "-c", line], environ, ROOT).strip()
