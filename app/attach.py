@@ -5,7 +5,6 @@ A file of another kind, or one that is too large, is refused with the reason.
 
 from __future__ import annotations
 
-import codecs
 import os
 import re
 from collections.abc import Iterable
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.bounded import read_bounded
 from app.kinds import clip
-from app.stdin import fenced
+from app.stdin import fenced, marked_encoding, unmarked_wide
 from app.terminal import sanitize
 
 if TYPE_CHECKING:
@@ -35,12 +34,6 @@ _OTHERS = (
     (b"fLaC", "a sound recording, which no model here hears"),
     (b"GGUF", "a model"),
     (b"SQLite format 3", "a database"),
-)
-_MARKS = (
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _HIGH = re.compile(rb"[\x80-\xff]")
@@ -142,7 +135,7 @@ def plain_name(name: str) -> str:
 
 def decoded(data: bytes) -> tuple[str, str]:
     """The text in `data`, and the encoding that was found. ValueError where it is no text."""
-    if encoding := next((name for mark, name in _MARKS if data.startswith(mark)), None):
+    if encoding := marked_encoding(data):
         return data.decode(encoding, errors="replace"), encoding
     try:
         text = data.decode("utf-8-sig")
@@ -151,7 +144,7 @@ def decoded(data: bytes) -> tuple[str, str]:
     if text is not None and b"\0" not in data:
         return text, "utf-8"
     sample = data[:_SAMPLE_BYTES]
-    if (encoding := _wide(sample)) is not None:
+    if (encoding := unmarked_wide(sample)) is not None:
         return data.decode(encoding, errors="replace"), encoding
     if b"\0" in sample or len(_CONTROLS.findall(sample)) * 50 > len(sample):
         raise ValueError("it is binary, not text")
@@ -207,16 +200,6 @@ def picture_type(data: bytes) -> str:
     if found == "bmp" and int.from_bytes(data[2:6], "little") != len(data):
         return ""
     return f"image/{found}" if found else ""
-
-
-def _wide(sample: bytes) -> str | None:
-    """UTF-16 without its mark: text of Western languages has every second byte zero."""
-    half = len(sample) // 2
-    for first, encoding in ((0, "utf-16-be"), (1, "utf-16-le")):
-        zeros, others = sample[first::2].count(0), sample[1 - first :: 2].count(0)
-        if half and zeros > half * 0.6 and others < half * 0.05:
-            return encoding
-    return None
 
 
 def _require_size(kind: str, data: bytes) -> None:

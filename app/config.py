@@ -223,7 +223,7 @@ def store(name: str, text: str, file: Path | None = None) -> tuple[str, Path]:
     file = file or paths.config_file()
     check(key, Value(value, "the value given"))
     _read(file)  # a broken file is reported, never overwritten
-    document = tomlkit.parse(file.read_text(encoding="utf-8") if file.exists() else "")
+    document = tomlkit.parse(file.read_text(encoding="utf-8-sig") if file.exists() else "")
     table, _, leaf = key.rpartition(".")
     if table and table not in document:
         document[table] = tomlkit.table()
@@ -237,22 +237,32 @@ def store(name: str, text: str, file: Path | None = None) -> tuple[str, Path]:
 def forget(name: str, file: Path | None = None) -> tuple[str, Path]:
     """Take one setting out of the file, keeping all else; returns full name and file.
 
+    What is no setting, or stands in the wrong place, is taken out by the name it has there.
     SettingError where the file does not set it, or cannot be read.
     """
     import tomlkit
 
-    key = full_name(name)
     file = file or paths.config_file()
     held = _read(file)
-    table, _, leaf = key.rpartition(".")
+    table, leaf = _misplaced(held, name) or full_name(name).rpartition(".")[::2]
+    key = f"{table}.{leaf}" if table else leaf
     if table and table in held:
         _require_table(file, held, table)
     if leaf not in (held.get(table, {}) if table else held):
         raise SettingError(f"{file} does not set {key}; `fireside config show` tells what does.")
-    document = tomlkit.parse(file.read_text(encoding="utf-8"))
+    document = tomlkit.parse(file.read_text(encoding="utf-8-sig"))
     del cast("dict[str, Any]", document[table] if table else document)[leaf]
     _write(file, tomlkit.dumps(document))  # pyright: ignore[reportUnknownMemberType]
     return key, file
+
+
+def _misplaced(held: Mapping[str, Any], name: str) -> tuple[str, str] | None:
+    """The table, if any, and the key that is `name` as it stands in the file, where that is no setting."""
+    if name in held and name not in (*KINDS, *TABLES, *OTHER_TABLES):
+        return "", name
+    table, _, leaf = name.partition(".")
+    inner = held.get(table) if table in TABLES else None
+    return (table, leaf) if isinstance(inner, dict) and leaf in inner and name not in KINDS else None
 
 
 def _write(file: Path, text: str) -> None:
@@ -274,9 +284,9 @@ def table(name: str, file: Path) -> dict[str, Any]:
 
 
 def values_of(data: bytes, origin: str, other_tables: Sequence[str] = ()) -> dict[str, Value]:
-    """The settings in the TOML text `data`, unchecked; SettingError names `origin` and a wrong key.
+    """The settings in the TOML text `data`, unchecked; SettingError names `origin`.
 
-    Of `other_tables` nothing is looked at.
+    A key that is no setting is told and left out. Of `other_tables` nothing is looked at.
     """
     values: dict[str, Value] = {}
     for name, value in _parsed(data, origin).items():
@@ -288,14 +298,27 @@ def values_of(data: bytes, origin: str, other_tables: Sequence[str] = ()) -> dic
         else:
             leaves = {name: value}
         for key, item in leaves.items():
-            try:
-                exact = full_name(key)
-            except SettingError as err:
-                raise SettingError(f"{origin}: {err}") from None
-            if exact != key:
-                raise SettingError(f"{origin}: {key!r} belongs in a table: write it as {exact!r}.")
-            values[key] = Value(_of_toml(key, item), origin)
+            if key in KINDS:
+                values[key] = Value(_of_toml(key, item), origin)
+            else:
+                _tell_unknown(key, origin)
     return values
+
+
+def _tell_unknown(key: str, origin: str) -> None:
+    """What a key that is no setting should be, and how it goes away; nothing else is wrong with the rest."""
+    try:
+        exact = full_name(key)
+        reason = f"{quote(key)} belongs in a table: write it as {exact!r}"
+    except SettingError as err:
+        reason = str(err).rstrip(".")
+    if origin == str(paths.config_file()):
+        import shlex
+
+        way = f"`fireside config unset {shlex.quote(clip(key))}` removes it"
+    else:
+        way = "remove it from that file"
+    _tell_mistake(f"{origin}: {reason}. It is ignored; {way}.")
 
 
 def tables_in(data: bytes, origin: str) -> set[str]:
@@ -326,7 +349,7 @@ def _content(file: Path) -> bytes:
 
 def _parsed(data: bytes, origin: str) -> dict[str, Any]:
     try:
-        text = data.decode()
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as err:
         raise SettingError(f"{origin} is not UTF-8 text (byte {err.start}).") from err
     if not text:
@@ -383,7 +406,17 @@ def _tell_misspelt(environ: Mapping[str, str]) -> None:
         if not name.startswith("FIRESIDE_") or name in known:
             continue
         if near := difflib.get_close_matches(name[:LONGEST_NAME], known, n=1, cutoff=0.8):
-            tell_once(f"the variable {clip(name)} is not read; did you mean {near[0]}?")
+            _tell_mistake(f"the variable {clip(name)} is not read; did you mean {near[0]}?")
+
+
+mistakes: list[str] = []
+"""What of the settings was told to be ignored, for a face that hides standard error."""
+
+
+def _tell_mistake(text: str) -> None:
+    tell_once(text)
+    if text not in mistakes:
+        mistakes.append(text)
 
 
 @cache

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from app.completions import COMPLETERS
 from app.config import Settings, Value, full_name, parse, resolve, tell_once
-from app.kinds import SettingError, quote
+from app.kinds import BOM, SettingError, quote
 from app.project import read_project
 from app.text_or_file import grammar_text, schema_text, template_text
 
@@ -222,4 +222,4 @@ def _value(flag: Flag, value: Any) -> Any:
         case "gpu_layers" | "flash_attn":
             return parse(str(flag.setting), value)
         case _:
-            return value
+            return value.removeprefix(BOM) if isinstance(value, str) else value  # as in -s "$(cat FILE)"

@@ -38,6 +38,8 @@ Kind = Literal[
     "call_format",
 ]
 
+BOM = "\ufeff"
+"""The byte order mark that some programs write at the start of a text; it is no part of it."""
 MOST_SECONDS = 1e8
 """Some three years; the system's timers take no infinite time."""
 MOST_SEED = 2**32 - 2
@@ -145,7 +147,7 @@ def _fail(key: str, kind: Kind, text: str) -> SettingError:
 
 
 def _text(key: str, text: str) -> str:
-    return text
+    return text.removeprefix(BOM)  # as in --system "$(cat FILE)"
 
 
 def _texts(key: str, text: str) -> tuple[str, ...]:
@@ -200,7 +202,7 @@ def _layers(key: str, text: str) -> int | str:
 
 def _json(key: str, text: str, number: Callable[[str], float] = float) -> Any:
     try:
-        value = json.loads(text.removeprefix("\ufeff"), parse_float=number, parse_constant=number)
+        value = json.loads(text.removeprefix(BOM), parse_float=number, parse_constant=number)
         json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as err:
         reason = f"{err.msg} at line {err.lineno}, column {err.colno}"

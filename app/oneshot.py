@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from app.config import Settings
 from app.exits import ExitCode, Failure, explain, leave_quietly, usage
 from app.interrupt import Interrupted, Interruption
+from app.kinds import BOM
 from app.load_progress import LoadProgress
 from app.model_fetch import source_of
 from app.running import holding
@@ -238,7 +239,8 @@ def _prompt(job: OneShot) -> tuple[str, list[Picture]]:
     """The whole text of the user's turn, and its pictures; a usage failure when there is no text."""
     asked = job.prompt == "-"
     piped = read_stdin(notice=notify, asked=asked) or ""
-    prompt, parts = ("" if asked else job.prompt or ""), [(name, read_file(name)) for name in job.files]
+    prompt = "" if asked else (job.prompt or "").removeprefix(BOM)  # as in -p "$(cat FILE)"
+    parts = [(name, read_file(name)) for name in job.files]
     pictures: list[Picture] = []
     if job.attached:
         from app.attach import TextPart, attach

@@ -6,13 +6,14 @@ import json
 import os
 
 from app.bounded import read_bounded
-from app.kinds import SettingError, quote
+from app.kinds import BOM, SettingError, quote
 
 LIMIT_BYTES = 1 << 20
 
 
 def schema_text(value: str) -> str:
     """The JSON that `--schema` means. SettingError for a file that cannot be read."""
+    value = value.removeprefix(BOM)
     if value.lstrip().startswith(("{", "[")) or (_is_json(value) and not os.path.exists(value)):
         return value
     return _file("--schema", value)
@@ -20,12 +21,12 @@ def schema_text(value: str) -> str:
 
 def grammar_text(value: str) -> str:
     """The GBNF that `--grammar` means. SettingError for a file that cannot be read."""
-    return value if "::=" in value else _file("--grammar", value)
+    return value.removeprefix(BOM) if "::=" in value else _file("--grammar", value)
 
 
 def template_text(value: str) -> str:
     """The template that `--chat-template` means. SettingError for a file that cannot be read."""
-    return value if "{" in value else _file("--chat-template", value)
+    return value.removeprefix(BOM) if "{" in value else _file("--chat-template", value)
 
 
 def _is_json(text: str) -> bool:

@@ -5,6 +5,7 @@ Paths lead where `ToolContext.path` lets them; links slipped in afterwards are n
 
 from __future__ import annotations
 
+import codecs
 import errno
 import os
 import stat
@@ -68,6 +69,8 @@ def read_file(context: ToolContext, path: str, start_line: int = 1, line_count: 
             context.cancellation.raise_if_set()
             if number < start_line:
                 continue
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)  # no part of the text
             room -= len(line)
             if (lines and room < 0) or len(lines) >= line_count:
                 text = b"".join(lines).decode("utf-8", "replace")

@@ -166,7 +166,7 @@ def _lines(found: Found) -> list[str]:
         return []
     if b"\0" in data[:8192] or len(data) > _MOST_BYTES:
         return []
-    return data.decode("utf-8", "replace").split("\n")
+    return data.decode("utf-8-sig", "replace").split("\n")
 
 
 def main(arguments: list[str]) -> int:

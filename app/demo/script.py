@@ -112,7 +112,7 @@ class Demo(_Part):
         """The chat template's source: `chat_template` names a file beside the demo, or is the template."""
         if self.chat_template is None or "{" in self.chat_template:
             return self.chat_template
-        return (self.folder / self.chat_template).read_text(encoding="utf-8")
+        return (self.folder / self.chat_template).read_text(encoding="utf-8-sig")
 
 
 def read_demo(file: Path) -> Demo:
@@ -120,7 +120,7 @@ def read_demo(file: Path) -> Demo:
     try:
         if file.stat().st_size > MAX_FILE_BYTES:
             raise _wrong(file, f"it is larger than {MAX_FILE_BYTES:,} bytes")
-        data = tomllib.loads(file.read_text(encoding="utf-8"))
+        data = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as err:
         raise _wrong(file, err.strerror or str(err)) from err
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as err:

@@ -19,6 +19,7 @@ from enum import Enum
 from typing import IO, Any, Protocol
 
 from app.repl.ink import Span
+from app.stdin import marked_encoding, unmarked_wide
 from app.terminal import is_terminal, sanitize
 from app.tui.widgets.beginning import with_double
 
@@ -287,7 +288,7 @@ class PlainConsole:
 def _read_lines(say: Callable[[str | None], None], is_terminal: bool) -> None:
     """Hand on each line; several at once of a terminal together; None at the end."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    pending = ""
+    pending, is_first = "", True
     while True:
         try:
             data = os.read(0, 65536)
@@ -306,6 +307,9 @@ def _read_lines(say: Callable[[str | None], None], is_terminal: bool) -> None:
                 if not more:
                     break
                 data += more
+        if is_first and data:
+            encoding = marked_encoding(data) or unmarked_wide(data) or "utf-8-sig"
+            decoder, is_first = codecs.getincrementaldecoder(encoding)("replace"), False
         pending += decoder.decode(data, final=not data)
         if is_terminal and pending.endswith("\n"):
             say(pending[:-1])

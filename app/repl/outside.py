@@ -47,7 +47,7 @@ async def edit(console: Console, text: str, suffix: str, *, private: bool) -> st
             code = await asyncio.to_thread(_run, [*command, str(file)])
         if code != 0:
             return None
-        return file.read_text(encoding="utf-8", errors="replace")
+        return file.read_text(encoding="utf-8-sig", errors="replace")
 
 
 def _run(command: list[str]) -> int:

@@ -132,7 +132,7 @@ class _Own:
             return
         if len(line) > MAX_LINE:
             raise InvalidInputError(f"It has {len(line):,} bytes; at most {MAX_LINE:,} are read.")
-        data = parsed(line.decode("utf-8", "replace"))
+        data = parsed(line.removeprefix(_BOM).decode("utf-8", "replace"))  # it may be several files in a row
         try:
             require_plain(data)
         except JsonError as err:  # It is whole, so it is not torn.

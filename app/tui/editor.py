@@ -136,7 +136,7 @@ def _require(kind: str, program: str, remedy: str) -> str:
 
 
 def _read(file: Path) -> str:
-    return file.read_text(encoding="utf-8", errors="replace").rstrip("\n")
+    return file.read_text(encoding="utf-8-sig", errors="replace").rstrip("\n")
 
 
 def _folder(private: bool) -> Path:

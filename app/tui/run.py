@@ -88,14 +88,14 @@ async def _chat(start: Start, palette: Palette, guard: FdGuard | None) -> Firesi
 
 def _app(start: Start, palette: Palette) -> FiresideApp:
     from app import graphics
-    from app.config import table
+    from app.config import mistakes, table
     from app.glyphs import choose
     from app.tui.app import FiresideApp
     from app.tui.keys import read_keymap
     from app.tui.widgets.history import History, history_file
 
     keymap, wrong = read_keymap(table("keys", paths.config_file()))
-    start.notices.extend(wrong)
+    start.notices.extend([*mistakes, *wrong])
     still = bool(os.environ.get("NO_COLOR")) or over_ssh()
     return FiresideApp(
         start,

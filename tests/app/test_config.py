@@ -4,6 +4,7 @@ import dataclasses
 import errno
 import inspect
 import os
+import shlex
 import stat
 import subprocess
 import sys
@@ -32,6 +33,7 @@ from backend.types import (
     Overflow,
     ReasoningFormat,
 )
+from tests.app.double import Double
 from tests.app.process import COMMAND
 
 
@@ -39,6 +41,12 @@ def write(folder: Path, text: str) -> Path:
     file = folder / "config.toml"
     file.write_text(text, encoding="utf-8")
     return file
+
+
+def put(text: str) -> None:
+    """The person's own settings."""
+    paths.config_file().parent.mkdir(parents=True, exist_ok=True)
+    write(paths.config_file().parent, text)
 
 
 def test_every_generation_field_is_a_setting() -> None:
@@ -81,12 +89,6 @@ def test_nothing_set_leaves_every_default_to_the_backend(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "[generation]\ntemprature = 1\n",
-            r"config.toml: .*'generation.temprature'.*'generation.temperature'",
-        ),
-        ("temperature = 1\n", r"belongs in a table: write it as 'generation.temperature'"),
-        ("modle = 'x'\n", r"did you mean 'model'"),
         ("[generation]\ntemperature = 'hot'\n", r"config.toml: generation.temperature must be a number"),
         ("[generation]\ntemperature = -1\n", r"config.toml: temperature must be at least 0, not -1"),
         ("[generation]\nseed = true\n", r"must be a whole number from 0 to 4294967294, not True"),
@@ -96,7 +98,7 @@ def test_nothing_set_leaves_every_default_to_the_backend(tmp_path: Path) -> None
         ("timeout = 0\n", r"config.toml: timeout must be a number of seconds above 0"),
         ("[load]\nslots = 0\n", r"load.slots must be a whole number of at least 1, not 0"),
         ("[load]\nflash_attn = 'maybe'\n", r"load.flash_attn must be on, off or auto, not 'maybe'"),
-        ("[generation]\ngrammar = 'root ::= \"a\"'\njson_schema = {}\n", r"exclude each other"),
+        ("[generation]\ngrammar = 'root ::= \"a\"'\njson_schema = {}\n", r"cannot be combined"),
     ],
 )
 def test_a_bad_file_is_one_readable_error(tmp_path: Path, text: str, message: str) -> None:
@@ -338,7 +340,7 @@ def test_store_never_overwrites_a_broken_file(tmp_path: Path) -> None:
 def test_stored_text_comes_back(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     file = tmp_path_factory.mktemp("config") / "config.toml"
     store("system", text, file)
-    assert config.resolve({}, environ={}, file=file).get("system") == text
+    assert config.resolve({}, environ={}, file=file).get("system") == text.removeprefix("\ufeff")
 
 
 @pytest.mark.parametrize(
@@ -381,3 +383,56 @@ def test_the_settings_behind_a_link_are_changed(tmp_path: Path) -> None:
     assert cli.main(["config", "set", "ascii", "true"]) == 0
     assert paths.config_file().is_symlink()
     assert (tmp_path / "mine.toml").read_text() == "# mine\nascii = true\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "message"),
+    [
+        ("modle = 'x'", "modle", "there is no setting 'modle'; did you mean 'model'?"),
+        ("[generation]\ntemprature = 1", "generation.temprature", "did you mean 'generation.temperature'?"),
+        ("temperature = 1", "temperature", "write it as 'generation.temperature'"),
+        ("[load]\nnew.deep = 1", "load.new", "there is no setting 'load.new'"),
+        ("[colours]\na = 1", "colours", "there is no setting 'colours'"),
+        ("'a b' = 1", "a b", "there is no setting 'a b'"),
+        ("'a.b' = 1", "a.b", "there is no setting 'a.b'"),
+    ],
+)
+def test_an_unknown_key_is_told_with_what_removes_it_and_stops_nothing(
+    double: Double, capfd: pytest.CaptureFixture[str], line: str, name: str, message: str
+) -> None:
+    config.tell_once.cache_clear()
+    put(f"ascii = true\n{line}\n")
+    assert cli.main(["-p", "hi"]) == 0
+    told = capfd.readouterr().err
+    assert told.count(message) == told.count("\n") == 1
+    assert f"`fireside config unset {shlex.quote(name)}` removes it" in told
+    assert cli.main(["config", "unset", name]) == 0
+    config.tell_once.cache_clear()
+    capfd.readouterr()
+    assert cli.main(["-p", "hi"]) == 0
+    assert capfd.readouterr().err == ""
+    assert config.resolve({}, environ={}).get("ascii") is True
+
+
+def test_a_key_that_is_misplaced_goes_before_the_setting_of_its_name(tmp_path: Path) -> None:
+    file = write(tmp_path, "top_k = 1\n[generation]\ntop_k = 2\n")
+    assert forget("top_k", file)[0] == "top_k"
+    assert forget("top_k", file)[0] == "generation.top_k"
+
+
+def test_the_name_of_an_unknown_key_forges_no_line(capfd: pytest.CaptureFixture[str]) -> None:
+    config.tell_once.cache_clear()
+    put('"a\\u001b[2J\\nfireside: b" = 1\n')
+    config.resolve({}, environ={})
+    assert capfd.readouterr().err.count("\n") == 1
+
+
+def test_a_byte_order_mark_is_no_part_of_the_settings(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_bytes(b"\xef\xbb\xbfascii = true\n")
+    assert resolve({}, environ={}, file=file).get("ascii") is True
+    store("model", "a.gguf", file)
+    assert file.read_bytes() == b'ascii = true\nmodel = "a.gguf"\n'
+    file.write_bytes(b"\xef\xbb\xbfascii = true\n")
+    forget("ascii", file)
+    assert resolve({}, environ={"FIRESIDE_SYSTEM": "\ufeffRhyme."}, file=file).get("system") == "Rhyme."

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from app import cli
+from app.config import tell_once
 from app.kinds import SettingError
 from app.profiles import profile_names, profiles_folder, read_profile, write_profile
 from tests.app.double import Double
@@ -33,11 +34,8 @@ def test_a_profile_sets_what_its_file_says(double: Double) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("sistem = 'x'\n", r"poet\.toml: there is no setting 'sistem'; did you mean 'system'"),
-        ("temperature = 1\n", r"poet\.toml: 'temperature' belongs in a table"),
         ("approve = 'maybe'\n", r"poet\.toml: approve must be one of ask, read"),
         ("[generation]\ntop_p = 3\n", r"poet\.toml: top_p"),
-        ("[mcp]\n", r"there is no setting 'mcp'"),
         ("system =\n", r"poet\.toml is not valid TOML"),
     ],
 )
@@ -45,6 +43,22 @@ def test_a_mistake_is_one_readable_error(text: str, message: str) -> None:
     put("poet", text)
     with pytest.raises(SettingError, match=message):
         read_profile("poet")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("sistem = 'x'\n", "poet.toml: there is no setting 'sistem'; did you mean 'system'?"),
+        ("temperature = 1\n", "poet.toml: 'temperature' belongs in a table"),
+        ("[mcp]\n", "there is no setting 'mcp'"),
+    ],
+)
+def test_an_unknown_key_is_told_and_ignored(capfd: Cap, text: str, message: str) -> None:
+    tell_once.cache_clear()
+    put("poet", f"ascii = true\n{text}")
+    assert read_profile("poet").keys() == {"ascii"}
+    told = capfd.readouterr().err
+    assert message in told and "It is ignored; remove it from that file." in told
 
 
 def test_a_misspelt_profile_names_the_nearest(capfd: Cap) -> None:

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import codecs
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app import stdin
 from app.exits import ExitCode, Failure
-from app.stdin import read_file
+from app.stdin import read_file, read_stdin
 
 
 def refusal(name: Path | str) -> Failure:
@@ -60,3 +63,52 @@ def test_what_cannot_be_read_is_a_usage_failure(name: str) -> None:
 
 def test_the_name_in_an_error_is_short(tmp_path: Path) -> None:
     assert len(str(refusal("x" * 100_000))) < 500
+
+
+def piped(monkeypatch: pytest.MonkeyPatch, data: bytes) -> str | None:
+    """What is read where `data` is on standard input."""
+    reader, writer = os.pipe()
+    os.write(writer, data)
+    os.close(writer)
+    monkeypatch.setattr(stdin, "_STDIN", reader)
+    return read_stdin(notice=print)
+
+
+WORDS = ("Grüße aus dem Garten.\n", "Жизнь прожить", "日本語の文字です。", "नमस्ते दुनिया", "안녕하세요", "g🔥")
+
+
+@pytest.mark.parametrize("text", WORDS)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+def test_a_text_with_its_mark_is_read_as_it_was_written(
+    monkeypatch: pytest.MonkeyPatch, text: str, encoding: str
+) -> None:
+    assert piped(monkeypatch, text.encode(encoding)) == text
+    big = codecs.BOM_UTF16_BE + text.encode("utf-16-be")
+    assert piped(monkeypatch, big) == text
+
+
+@pytest.mark.parametrize("text", [*WORDS, "日本語", "Привет", "שלום", "ok"])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
+def test_a_wide_text_without_a_mark_is_read_or_refused(
+    monkeypatch: pytest.MonkeyPatch, text: str, encoding: str
+) -> None:
+    try:
+        assert piped(monkeypatch, text.encode(encoding)) == text
+    except Failure as refused:
+        assert refused.exit_code == ExitCode.USAGE
+        assert "is not UTF-8 text" in refused.message and "iconv" in refused.remedy
+
+
+@pytest.mark.parametrize(
+    "data", [b"\x89PNG\r\n\x1a\n\0\0", "Жизнь прожить. ".encode("koi8-r") * 9, b"a\0bc\0d\0"]
+)
+def test_what_is_no_text_is_refused_on_standard_input_too(
+    monkeypatch: pytest.MonkeyPatch, data: bytes
+) -> None:
+    with pytest.raises(Failure, match="Standard input is not UTF-8 text"):
+        piped(monkeypatch, data)
+
+
+def test_a_log_with_colours_and_a_few_bad_bytes_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = b"\x1b[31merror\x1b[0m caf\xe9\r\n" * 9
+    assert piped(monkeypatch, log) == "\x1b[31merror\x1b[0m caf\ufffd\r\n" * 9
