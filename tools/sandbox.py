@@ -92,6 +92,8 @@ class Sandbox:
     def wrap(self, command: Sequence[str], space: Workspace, *, network: bool) -> list[str]:
         """`command` as it is started: inside the sandbox where there is one, in the workspace. Without the
         filter of system calls, which needs a descriptor."""
+        if not self.wraps(space):  # such a workspace takes seconds to look over
+            return list(command)
         return self.confine(command, space, network=network, found=look_over(space), filter_fd=None).command
 
     def confine(
