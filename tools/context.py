@@ -129,6 +129,14 @@ def _property(one: Field) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
+class ToolFile:
+    """A file that a tool made."""
+
+    name: str
+    content: bytes
+
+
+@dataclass(frozen=True)
 class Grants:
     """What an approval allows: one exact call, the paths it may touch, and the files as they were shown."""
 
@@ -184,6 +192,8 @@ class ToolContext:
     refusal: Callable[[], str] = str
     """Why the call may no longer begin, "" where it may: asked on the loop right before the function is
     called, because what is allowed may have changed since it was decided."""
+    files: list[ToolFile] = field(default_factory=list["ToolFile"])
+    """What the tool made for the person, kept with the chat once the call has ended."""
     on_wait: Callable[[bool], None] | None = None
     """Told when waiting for the person starts (True) and ends, so that it costs no time of the call."""
 
@@ -213,6 +223,11 @@ class ToolContext:
             loop.call_soon_threadsafe(show, text)
         except RuntimeError:  # The loop is closed: nobody looks any more.
             return
+
+    def add_file(self, name: str, content: bytes | str) -> None:
+        """Give the person a file of this `name`, kept with the chat. From any thread; at most 25 MB."""
+        data = content.encode("utf-8", "replace") if isinstance(content, str) else bytes(content)
+        self.files.append(ToolFile(name, data))
 
     async def ask(self, form: Form) -> Answer:
         """The person's answers by field name, or None when declined or nobody can be asked."""

@@ -19,6 +19,7 @@ from app.sessions.events import (
     FunctionCallOutputDeltaEvent,
     OutputItemDoneEvent,
     PolicyDeniedEvent,
+    ResponseRetryEvent,
 )
 from app.sessions.files import producing
 from app.sessions.items import FunctionCall, FunctionCallOutput, Item
@@ -52,6 +53,8 @@ class Calls:
         self._turn = turn
         self._live = turn.live
         self._clients = turn.settings.agent.client_tools
+        self._unfit: list[tuple[FunctionCall, str]] = []
+        """Calls that could not run as they were written, and why."""
 
     async def run(self, calls: Sequence[FunctionCall]) -> None:
         """Run all calls and store their results; a stopped turn gets "cancelled" for what is open."""
@@ -78,6 +81,25 @@ class Calls:
         for task in set(tasks) - waiting:
             if not task.cancelled() and (err := task.exception()) is not None:
                 raise err
+        self._tell_retry()
+
+    def _tell_retry(self) -> None:
+        """The model is about to write a call again that could not run."""
+        turn = self._turn
+        turn.misses = turn.misses + 1 if self._unfit else 0
+        if not self._unfit or turn.interrupted or not turn.rounds_left:
+            return
+        call, why = self._unfit[0]
+        turn.publish(
+            ResponseRetryEvent(
+                source="tool",
+                tool_name=call.name,
+                attempt=turn.misses,
+                max_attempts=turn.misses - 1 + turn.rounds_left,
+                delay_seconds=0.0,
+                error={"code": "invalid_call", "message": why},
+            )
+        )
 
     def _has_result(self, call: FunctionCall) -> bool:
         return any(
@@ -90,6 +112,7 @@ class Calls:
         try:
             settled, result = await self._answered(call)
         except UnfitError as err:
+            self._unfit.append((call, str(err)))
             settled, result = call, _Result(str(err), is_error=True)
         await self._finish(settled, result)
 
@@ -101,7 +124,7 @@ class Calls:
             names = ", ".join(sorted([*self._offered, *self._clients])) or "none"
             raise UnfitError(f"There is no tool {call.name[:80]!r}. There are: {names}.")
         if tool is not None and tool.name not in self._offered:
-            return call, self._refused(await approve(self._turn, call, tool, {}))
+            return call, self._refused(call, await approve(self._turn, call, tool, {}))
         arguments = read(call)
         if client is not None:
             await asyncio.to_thread(fitting, call.name, client.get("parameters") or {}, arguments)
@@ -136,18 +159,19 @@ class Calls:
     ) -> tuple[FunctionCall, _Result]:
         approval = await approve(self._turn, call, tool, arguments)
         if not approval.granted:
-            return call, self._refused(approval)
+            return call, self._refused(call, approval)
         if approval.edited is not None:
             text = json.dumps(approval.edited, ensure_ascii=False)
             call = replace(call, approved_arguments=text)
             await self._live.update(Change(settled=[call]))
         # Nothing is waited for between this look and the start.
         if why := refusal(self._turn, tool, approval):
-            return call, self._refused(replace(approval, granted=False, origin="mode", reason=why))
+            return call, self._refused(call, replace(approval, granted=False, origin="mode", reason=why))
         return call, await self._execute(call, tool, approval)
 
-    def _refused(self, approval: Approval) -> _Result:
+    def _refused(self, call: FunctionCall, approval: Approval) -> _Result:
         if approval.fault:
+            self._unfit.append((call, approval.reason))
             return _Result(approval.denial, is_error=True)
         if approval.origin != "person":
             self._turn.publish(
@@ -183,11 +207,12 @@ class Calls:
             deadline=self._live.deadline,
             context_window=turn.context_window,
             refusal=lambda: refusal(turn, tool, approval),
+            add_file=self._add_file,
         )
         try:
             returned = await tool.run(approval.arguments, context)
         except NotBegunError as err:
-            return self._refused(replace(approval, granted=False, origin="mode", reason=str(err)))
+            return self._refused(call, replace(approval, granted=False, origin="mode", reason=str(err)))
         except Exception as err:  # A tool is anybody's code; its failure is the model's to read.
             logger.info("tool %s failed", call.name, exc_info=True)
             text = f"The tool failed: {type(err).__name__}: {err}"
@@ -195,6 +220,9 @@ class Calls:
         finally:
             live_output.end()
         return _Result(returned.text, returned.is_error)
+
+    async def _add_file(self, name: str, content: bytes) -> None:
+        await self._live.services.files.add(self._live.id, name, content, made=True)
 
     async def _finish(self, call: FunctionCall, result: _Result) -> None:
         turn = self._turn

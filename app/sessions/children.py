@@ -177,11 +177,13 @@ async def summary(child: LiveSession) -> Json:
     record = child.record
     status = record.status
     task = {"failed": "failed", "idle": "completed"}.get(status, status)
+    kind, _, name = (record.title or "").partition(":")
     found: dict[str, Any] = {
         "id": child.id,
         "parent_session_id": record.parent_id,
         "title": record.title,
-        "session_name": record.title,
+        "tool": kind if name else None,
+        "session_name": name or record.title,
         "agent_name": child.settings.agent.name,
         "current_task_status": task,
         "busy": child.busy,

@@ -19,6 +19,7 @@ from app.sessions.events import (
     CompactionFailedEvent,
     CompactionInProgressEvent,
     OutputItemDoneEvent,
+    ResponseRetryEvent,
     SessionNoticeEvent,
 )
 from app.sessions.history import MIN_TOOL_CHARS, Turn, after_compaction, cut_middle, turns_of
@@ -250,6 +251,8 @@ class Context:
                 await self._write(note, left, start)
                 return left
             live.useless_compactions += 1
+            if live.useless_compactions < MAX_USELESS and not turn.interrupted:
+                turn.publish(_another_summary(live.useless_compactions))
         reason = "The summary would be no shorter than what it stands for; nothing was changed."
         turn.publish(CompactionFailedEvent(error={"code": "no_gain", "message": reason}))
         return tokens
@@ -315,6 +318,17 @@ class Context:
             if self._fits(tokens):
                 return
         raise ContextOverflowError(tokens, self._window, self._room)
+
+
+def _another_summary(number: int) -> ResponseRetryEvent:
+    """A summary that was no shorter than what it stands for is tried again, with fewer words."""
+    return ResponseRetryEvent(
+        source="llm",
+        attempt=number,
+        max_attempts=MAX_USELESS - 1,
+        delay_seconds=0.0,
+        error={"code": "no_gain", "message": "The summary was no shorter than what it stands for."},
+    )
 
 
 def system_text(system: str | None, *, planning: bool) -> str | None:

@@ -13,7 +13,7 @@ from app.characters import clean_fields
 from app.sessions.errors import InvalidInputError
 from app.sessions.items import Item, item_from_wire
 from app.sessions.records import Json, from_json, now, to_json
-from app.sessions.shapes import shape_fields
+from app.sessions.shapes import ConsumedInput, Interruption, shape_fields
 
 TERMINAL_STATUSES = ("completed", "failed", "incomplete", "cancelled")
 
@@ -90,6 +90,11 @@ class SessionInputConsumedEvent(SessionEvent):
     data: Json
     response_id: str | None = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        data = ConsumedInput(self.data).told_with(item_id=self.item_id, data=self.data)
+        object.__setattr__(self, "data", data)
+
     def to_wire(self) -> Json:
         wire = super().to_wire()
         wire["data"]["type"] = wire["data"].pop("type_")
@@ -102,6 +107,11 @@ class SessionInterruptedEvent(SessionEvent):
     nested: ClassVar[bool] = True
     requested_at: int
     response_id: str | None = None
+
+    @property
+    def data(self) -> Interruption:
+        """As on the wire."""
+        return Interruption(requested_at=self.requested_at, response_id=self.response_id)
 
 
 @dataclass(frozen=True, kw_only=True)

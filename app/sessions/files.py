@@ -52,7 +52,7 @@ class SessionFile:
     created_at: int
 
     @classmethod
-    def made(cls, session_id: str, name: str, content: bytes) -> SessionFile:
+    def made(cls, session_id: str, name: str, content: bytes, *, any_kind: bool = False) -> SessionFile:
         """A new file. 413 where it is too large, 415 where its kind is not taken."""
         name = (
             os.path.basename(clean_text(name).replace("\\", "/").replace("\0", " ")).strip()[-_NAME_CHARS:]
@@ -60,12 +60,13 @@ class SessionFile:
         )
         content_type = mimetypes.guess_type(name)[0] or _guess(content)
         kind = _kind(content_type)
-        if kind is None:
+        if kind is None and not any_kind:
             raise FiresideError(
                 f"{name} is of a kind ({content_type}) that no model here reads.", 415, "unsupported_type"
             )
-        if len(content) > _LIMITS[kind]:
-            raise _too_large(name, len(content), _LIMITS[kind])
+        limit = MAX_BYTES if kind is None or any_kind else _LIMITS[kind]
+        if len(content) > limit:
+            raise _too_large(name, len(content), limit)
         return cls(new_id("file"), session_id, name, content_type, len(content), now())
 
     @property
@@ -113,10 +114,10 @@ class SessionFiles:
             raise InvalidInputError(f"{source} cannot be read: {err.strerror or err}.") from err
         return await self.add(session_id, source.name, content)
 
-    async def add(self, session_id: str, name: str, content: bytes) -> SessionFile:
-        """Keep `content` under a file's `name`."""
-        file = SessionFile.made(session_id, name, content)
-        is_pdf = _kind(file.content_type) == "pdf"
+    async def add(self, session_id: str, name: str, content: bytes, *, made: bool = False) -> SessionFile:
+        """Keep `content` under a file's `name`. What a tool made is for the person: any kind is taken."""
+        file = SessionFile.made(session_id, name, content, any_kind=made)
+        is_pdf = _kind(file.content_type) == "pdf" and not made
         text = await _pdf_text(file.name, content) if is_pdf else None
 
         def work(connection: sqlite3.Connection) -> None:
@@ -337,7 +338,7 @@ def _part(file: SessionFile, content: bytes, text: str | None) -> Json:
     if kind == "audio":
         return {"type": "input_audio", "input_audio": {"data": data, "format": Path(file.name).suffix[1:]}}
     if text is None:
-        text = _decoded(content)
+        text = _decoded(content) if kind == "text" else "[it is not a text]"
     return {"type": "text", "text": f"[attached file {file.name}]\n{text}\n[end of {file.name}]"}
 
 

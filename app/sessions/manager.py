@@ -163,7 +163,7 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
             title=record.title,
             labels=record.labels,
             reasoning_effort=settings.get("reasoning_effort"),
-            items=tuple(reversed(newest[:SNAPSHOT_ITEMS])),
+            items=newest[:SNAPSHOT_ITEMS][::-1],
             has_more_items=len(newest) > SNAPSHOT_ITEMS,
             llm_model=card.model_id if card else settings.get("model"),
             model_override=settings.get("model"),
@@ -175,8 +175,8 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
             parent_session_id=record.parent_id,
             workspace=settings.get("workspace") or self._services.defaults.workspace,
             draft=record.draft,
-            pending_elicitations=tuple(live.pending_with_children()) if live else (),
-            pending_inputs=tuple(item.to_wire() for item in await self.store.queued(session_id)),
+            pending_elicitations=live.pending_with_children() if live else [],
+            pending_inputs=[item.to_wire() for item in await self.store.queued(session_id)],
         )
 
     async def list_items(

@@ -62,6 +62,31 @@ class ElicitationParams(Shape):
     target_session_id: str | None
 
 
+class ConsumedInput(Shape):
+    """An input as it was written to history; the ids that were told with it can be read from it too."""
+
+    item_id: str
+    type: str
+    data: Json
+    created_by: str | None
+    cleared_pending_id: str | None
+
+    def told_with(self, **fields: Any) -> Self:
+        """The same input, with what the event tells of it."""
+        vars(self).update(fields)
+        return self
+
+    def __missing__(self, name: str) -> Any:
+        return vars(self)[name]
+
+
+class Interruption(Shape):
+    """When a turn was interrupted, in Unix seconds, and which."""
+
+    requested_at: int
+    response_id: str | None
+
+
 class File(Shape):
     """A file that is kept with a chat; `bytes` is its size, `created_at` in Unix seconds."""
 
@@ -74,6 +99,7 @@ class File(Shape):
 _SHAPES: dict[str, type[Shape]] = {
     "error": ErrorInfo,
     "incomplete_details": IncompleteDetails,
+    "last_task_error": ErrorInfo,
     "params": ElicitationParams,
     "usage": Usage,
 }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Self, TypeAlias
 
-from app.sessions.items import Item
+from app.sessions.items import Item, item_from_wire
 from app.sessions.records import Json, to_json
 from app.sessions.rows import SessionRecord
+from app.sessions.shapes import shape_fields
 
 SNAPSHOT_ITEMS = 200
 
@@ -26,7 +27,7 @@ class SessionSnapshot:
     title: str | None = None
     labels: Json = field(default_factory=dict[str, Any])
     reasoning_effort: str | None = None
-    items: Sequence[Item] = ()
+    items: list[Item] = field(default_factory=list[Item])
     has_more_items: bool = False
     llm_model: str | None = None
     model_override: str | None = None
@@ -38,12 +39,24 @@ class SessionSnapshot:
     parent_session_id: str | None = None
     workspace: str | None = None
     draft: str = ""
-    pending_elicitations: Sequence[Json] = ()
-    pending_inputs: Sequence[Json] = ()
+    pending_elicitations: list[Json] = field(default_factory=list[Json])
+    pending_inputs: list[Json] = field(default_factory=list[Json])
+
+    def __post_init__(self) -> None:
+        shape_fields(self)
 
     def to_wire(self) -> Json:
         """The snapshot as a JSON object."""
         return to_json(self)
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> Self:
+        """The snapshot that a JSON object describes; KeyError names a field that it must have."""
+        known = {field.name: raw[field.name] for field in fields(cls) if field.name in raw}
+        for name in ("id", "agent_id", "status", "created_at"):
+            known[name] = raw[name]
+        known["items"] = [item_from_wire(item) for item in known.get("items") or ()]
+        return cls(**known)
 
 
 Session: TypeAlias = SessionSnapshot

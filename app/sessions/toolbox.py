@@ -84,6 +84,8 @@ class ToolRun:
     """Tokens the model holds at once, where a model is loaded."""
     refusal: Callable[[], str] = str
     """Why the call may no longer begin, "" where it may: asked right before the tool's own code runs."""
+    add_file: Callable[[str, bytes], Awaitable[Any]] | None = None
+    """Keeps a file that the tool made with the chat, and tells whoever listens. Raises FiresideError."""
 
 
 @runtime_checkable

@@ -17,7 +17,7 @@ from app import mcp_settings, paths
 from app.kinds import SettingError
 from app.open_stores import open_files
 from app.sessions.arguments import UnfitError, fitting
-from app.sessions.errors import InvalidInputError
+from app.sessions.errors import FiresideError, InvalidInputError
 from app.sessions.records import Json
 from app.sessions.toolbox import (
     Decision,
@@ -30,7 +30,7 @@ from app.sessions.toolbox import (
     ToolRun,
 )
 from tools.aside import Aside, AsideError, Kept
-from tools.context import Answer, Cancellation, Form, Limits, ToolContext
+from tools.context import Answer, Cancellation, Form, Limits, ToolContext, ToolFile
 from tools.definition import NO_WORKSPACE, Tool, ToolError, tool
 from tools.delegate import Delegation, SpawnRequest
 from tools.offers import ScopeOffer, why_not_obeyed
@@ -259,7 +259,22 @@ class RoomTool:
             cancellation.set()
         if result.status == "refused":
             raise NotBegunError(result.text)
-        return Returned(result.text, is_error=result.status != "done")
+        lost = await _kept(given.files, context)
+        return Returned("\n".join((result.text, *lost)), is_error=result.status != "done")
+
+
+async def _kept(files: Sequence[ToolFile], context: ToolRun) -> list[str]:
+    """Keep what a tool made; a sentence for each file that could not be kept."""
+    lost: list[str] = []
+    for file in files:
+        if context.add_file is None:
+            lost.append(f"[{file.name} was not kept: this chat keeps no files]")
+            continue
+        try:
+            await context.add_file(file.name, file.content)
+        except FiresideError as err:
+            lost.append(f"[{file.name} was not kept: {err.message}]")
+    return lost
 
 
 class RoomPolicy:

@@ -76,10 +76,12 @@ class Turn:
         self.interrupted = False
         self.request_id: str | None = None
         self.task: asyncio.Task[None] | None = None
-        self.response = Response(id=response_id, model=self.settings.agent.name)
+        self.response = self._begun_response()
         self.stopped = asyncio.Event()
         self.rounds_left = self.settings.max_rounds
         """Replies it may still ask for."""
+        self.misses = 0
+        """Replies in a row with a call that could not run."""
         self._engine: ChatEngine | None = None
         self._waking: asyncio.Task[None] | None = None
         self._created = False
@@ -96,6 +98,17 @@ class Turn:
         """Tokens its model holds at once; None before there is one."""
         card = None if self._engine is None else self._engine.card
         return None if card is None else card.max_seq
+
+    def _begun_response(self) -> Response:
+        agent, effort = self._begun.agent, self.live.record.settings.get("reasoning_effort")
+        before = (item.response_id for item in reversed(self.items) if item.response_id is not None)
+        return Response(
+            id=self.response_id,
+            model=agent.name,
+            instructions=agent.instructions or None,
+            reasoning=None if effort is None else {"effort": effort},
+            previous_response_id=next(before, None),
+        )
 
     def start(self) -> None:
         """Run it on the event loop."""

@@ -127,6 +127,8 @@ class Following(ChatView):
             case events.CompactionFailedEvent(error=error):
                 self.facts.summarising = False
                 self.add_note(str((error or {}).get("message", "Nothing was summarised.")))
+            case events.OutputFileDoneEvent(filename=name):
+                self.add_note(f"A file was made: {name or event.file_id}")
             case events.SessionNoticeEvent(message=message):
                 self.add_note(message, lost=True)
             case _:
