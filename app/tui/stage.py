@@ -7,12 +7,13 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical
+from textual.geometry import Offset
 from textual.screen import Screen
 from textual.widget import Widget
 
@@ -349,6 +350,21 @@ class Stage(App[int]):
         self.palette = palette
         install(self, palette)
         self.transcript.set_look(palette)
+
+    def _display(self, screen: Screen[Any], renderable: Any) -> None:
+        """Draw, and leave the terminal's own cursor at the caret: input methods compose there.
+
+        Textual moves it with the caret only, and not with what moves a field: a size, a dialog, a card.
+        """
+        if self.screen_stack:
+            self.cursor_position = self.caret
+        super()._display(screen, renderable)  # pyright: ignore[reportUnknownMemberType]
+
+    @property
+    def caret(self) -> Offset:
+        """Where on the screen keys write: in the field that has them, else in the draft."""
+        found = getattr(self.focused, "cursor_screen_offset", None)
+        return found if found is not None else self.draft.cursor_screen_offset
 
     def write_out(self, sequence: str) -> None:
         """Send a control sequence of our own to the terminal."""

@@ -42,6 +42,10 @@ class CardField(KeysInOrder, TextArea):
         """Show another text, without what a terminal must not be sent."""
         super().load_text(sanitize(normalized(text)))
 
+    def _on_resize(self) -> None:
+        super()._on_resize()
+        self.scroll_cursor_visible()  # the caret stands elsewhere in other rows
+
     def _enter(self) -> None:
         self._ending = None
         if time.monotonic() - self._pasted_at < PASTE_S:

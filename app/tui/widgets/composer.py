@@ -468,6 +468,7 @@ class Draft(KeysInOrder, TextArea):
 
     def _on_resize(self) -> None:
         super()._on_resize()
+        self.scroll_cursor_visible()  # the caret stands elsewhere in other rows
         self.call_later(self.fit)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.events import Paste
-from textual.geometry import Region
+from textual.geometry import Offset, Region
 from textual.message import Message
 from textual.widgets import Input
 
@@ -53,6 +53,12 @@ class FilterInput(KeysInOrder, Input):
 
     def on_mount(self) -> None:
         self.value, self.first = self.first, ""
+
+    @property
+    def cursor_screen_offset(self) -> Offset:
+        """Where the caret is drawn: Textual tells the cell behind it at the end of the text."""
+        found = super().cursor_screen_offset
+        return found - (1, 0) if self.cursor_at_end else found
 
     def on_resize(self) -> None:
         """The caret stays in sight, of a text too that was there before the line had a width."""

@@ -1,5 +1,7 @@
 """`fireside repl` on a scripted engine, for tests at a terminal: scripted_chat.py SCRIPT.json [FLAG...].
 
+With FACE=tui in the environment it is the full screen.
+
 The script is a list of replies, each a list of pieces: texts, `{"thought": text}`, `{"pause": file}`
 (until that file exists), `{"call": name, "arguments": {...}}`, `{"error": text}`.
 """
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -64,7 +67,7 @@ def engine_of(script: Path) -> ScriptedEngine:
 def main() -> int:
     engine = engine_of(Path(sys.argv[1]))
     start._engine = lambda **options: engine  # type: ignore[assignment]
-    return cli.main(["repl", *sys.argv[2:]])
+    return cli.main([os.environ.get("FACE", "repl"), *sys.argv[2:]])
 
 
 if __name__ == "__main__":
