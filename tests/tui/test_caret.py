@@ -26,7 +26,7 @@ def place(run: Running, text: str) -> Offset:
 
 async def stands(run: Running, text: str, cells: int) -> None:
     """Wait until the cursor stands so many cells behind the beginning of a text."""
-    await run.until(lambda: run.app.cursor_position == place(run, text) + (cells, 0))
+    await run.until(lambda: run.app.cursor_position == place(run, text) + Offset(cells, 0))
 
 
 async def test_a_dialog_and_what_comes_after_it() -> None:

@@ -31,7 +31,13 @@ def parser() -> MarkdownIt:
     """The parser, made once."""
     from markdown_it import MarkdownIt
 
+    from app.tui.transcript.emphasis import InlineParser
+
     md = MarkdownIt("commonmark", {"inline_definitions": True, "maxNesting": MAX_NESTING})
+    rules = md.inline.ruler.get_active_rules(), md.inline.ruler2.get_active_rules()
+    md.inline = InlineParser()
+    md.inline.ruler.enableOnly(rules[0])
+    md.inline.ruler2.enableOnly(rules[1])
     md.enable(["table", "strikethrough"])
     md.block.ruler.at("reference", _reference)
     md.inline.ruler.before("escape", "maths", maths_rule)

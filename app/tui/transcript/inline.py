@@ -26,6 +26,7 @@ _SETTLED = re.compile(r"(?<=\w)_(?=\w)|(?<= )[*_<](?= )|<(?=[\s\d=])")
 _DELIMITER = re.compile(r"[*_`\[<~]")
 _FORMULA_SIGN = re.compile(r"\$(?=\S)|\\[(\[]")
 _BARE_URL = re.compile(r"\bhttps?://[^\s<>\"`]+")
+_LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _ONE_SPACE = {ord("\n"): " ", ord("\t"): " "}
 _URL_END = ".,;:!?'*_~"
 _REUSE_FROM = 400
@@ -174,7 +175,7 @@ class _Reader:
                 case "softbreak" | "hardbreak":
                     self._break()
                 case "html_inline":
-                    self._verbatim(token.content, self._style)
+                    self._html(token.content)
                 case "image":
                     self._image(token)
                 case _:
@@ -296,6 +297,15 @@ class _Reader:
         at = self._find("\n")
         self._add("\n", self._style, at, 1)
         self._at = at + 1
+
+    def _html(self, tag: str) -> None:
+        """A tag as it is written, but for the one with which a cell of a table breaks its line."""
+        if not _LINE_BREAK.fullmatch(tag):
+            self._verbatim(tag, self._style)
+            return
+        at = self._find(tag)
+        self._add("\n", self._style, at, len(tag))
+        self._at = at + len(tag)
 
     def _image(self, token: Token) -> None:
         at = self._find("![")

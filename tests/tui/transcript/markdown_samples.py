@@ -44,6 +44,11 @@ SAMPLES = {
     "urls": "see https://a.b/c_d?e=*f*. And (http://g.h/i) or http://j.k/l(m)\n",
     "maths": "$x^2$ \\(\\frac{a}{b}\\) costs $5 or $6, `$y$` \\[\n\\sum_{i=1}^n i\n\\]\n\n$$\na = b\n$$\n",
     "wide": "你好世界你好 👩‍👩‍👧 e\u0301 **粗体字** `代码` 🇩🇪 ✌🏽\n\n| 名 | x |\n|:-:|--|\n| 世界 | 👍 |\n",
+    "marks in scripts without blanks": "**星号。**这是~~（删）~~的，*强调：*继续__注意：__请 snake_case "
+    + "**“引”**和**“再”**用\n\n1. 前**（一）**后 **마크다운(Markdown)**은"
+    + " **ﾊﾝｶｸ｡**ｶﾅ a**“b”**c **“\ufe00x”\ufe00**和\n",
+    "breaks in cells": "| a<br>b | **c<br/>d** |\n|--|:-:|\n| 1<BR />2 | `x<br>y` <b>z</b> |\n"
+    + "| <br> | 3<br |\n\n- one<br>two <br\n",
     "deep": "- - - - a\n        - b\n\n> > > > c\n> > d\n\n1. - > - x\n     > y\n",
     "links of our own": "[a]: /1\n[b]: /2\n[a] [b]\n\n- [c]\n\n[c]: /3\n",
     "carriage returns": "one\r\ntwo\r\n\r\n```c\r\nint\tx; /* a\r\nb */\r\n```\r\nlast\rline\r",
