@@ -100,12 +100,8 @@ def test_at_a_terminal_from_the_first_frame(tmp_path: Path) -> None:
         def stands(text: str, cells: int) -> None:
             def there() -> bool:
                 rows = terminal.text.split("\n")
-                found = [row for row in range(len(rows)) if text in rows[row]]
-                cursor = terminal.screen.cursor
-                return bool(found) and (cursor.x, cursor.y) == (
-                    rows[found[-1]].index(text) + cells,
-                    found[-1],
-                )
+                found = [(row.index(text) + cells, number) for number, row in enumerate(rows) if text in row]
+                return (terminal.screen.cursor.x, terminal.screen.cursor.y) in found
 
             terminal.wait_for(there, f"the cursor at {text!r}")
 
