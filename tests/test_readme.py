@@ -5,18 +5,28 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+
+from app.doctor.engine import INDEX
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(sh|python)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 SET_UP = [text for kind, text in BLOCKS if kind == "sh"][:2]
-COMMANDS = [
-    line for kind, text in BLOCKS if kind == "sh" and text not in SET_UP for line in text.splitlines()
-]
+LINES = [line for kind, text in BLOCKS if kind == "sh" and text not in SET_UP for line in text.splitlines()]
+INSTALLS = [line for line in LINES if " install " in line]
+COMMANDS = [line for line in LINES if line not in INSTALLS]
 SNIPPETS = [text for kind, text in BLOCKS if kind == "python"]
+
+MAKE_PIP = """
+mkdir -p .venv/bin
+printf '#!/bin/sh\\nprintf "%%s\\\\n" pip "$@" >> "$TOLD"\\n' > .venv/bin/pip
+chmod 755 .venv/bin/pip
+"""
+"""What stands in for making an environment."""
 
 pytestmark = [pytest.mark.model, pytest.mark.timeout(120)]
 
@@ -48,6 +58,42 @@ def test_the_readme_opens_with_its_two_set_up_commands() -> None:
 
 def test_the_tests_use_every_core() -> None:
     assert SET_UP[1].rstrip().endswith("pytest -n auto --dist worksteal")
+
+
+def test_it_says_above_the_first_line_that_it_compiles_for_minutes() -> None:
+    above = README[: README.index(SET_UP[0])].splitlines()[-3]
+    assert "compiles" in above and "minutes" in above and "pip" in above
+
+
+def test_other_ways_to_install_are_shown_before_anything_else() -> None:
+    first = README[: README.index("\n## ")]
+    assert [line.split()[0] for line in INSTALLS] == ["python3", "pipx", "uv"]
+    assert all(line in first for line in INSTALLS)
+
+
+@pytest.mark.parametrize("line", INSTALLS, ids=lambda line: line.split()[0])
+def test_each_way_to_install_runs_what_it_shows(line: str, environ: dict[str, str], tmp_path: Path) -> None:
+    """Up to the download: stand-ins take the place of the programs that fetch, and pip reads the rest."""
+    told = tmp_path / "told"
+    (tmp_path / "stand-ins").mkdir()
+    for name in ("python3", "pipx", "uv"):
+        stand_in = tmp_path / "stand-ins" / name
+        stand_in.write_text(
+            f'#!/bin/sh\nprintf "%s\\n" {name} "$@" >> "{told}"\n{MAKE_PIP if name == "python3" else ""}'
+        )
+        stand_in.chmod(0o755)
+    where = {**environ, "PATH": f"{tmp_path / 'stand-ins'}:{environ['PATH']}", "TOLD": str(told)}
+    succeed(["bash", "-euo", "pipefail", "-c", line], where, tmp_path)
+    arguments = told.read_text().splitlines()
+    extra = re.fullmatch(r"\.\[(\w+)\]", arguments[-1])
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert extra and extra[1] in project["optional-dependencies"]
+    flat = " ".join(arguments)
+    assert f"{INDEX}/cpu" in flat
+    if "uv" not in arguments:
+        options = flat[flat.index("--prefer-binary") :].split()[:3]
+        own = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-deps", "--no-index", *options]
+        succeed([*own, "--no-build-isolation", "-q", f".[{extra[1]}]", "--report", "-"], environ, ROOT)
 
 
 @pytest.mark.parametrize("line", COMMANDS)

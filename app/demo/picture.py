@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import Any
 
 from app.theming import DEFAULT, Palette, Tone, read
@@ -17,6 +18,9 @@ _NAMED: dict[str, Tone] = {
     "cyan": "accent",
 }
 """What the terminal's own colours look like in a picture; the rest is text."""
+
+_FONT_FACE = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)
+_FONTS = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', 'Liberation Mono', monospace"
 
 
 def draw(screen: Any, title: str, palette: Palette | None = None) -> str:
@@ -44,7 +48,16 @@ def draw(screen: Any, title: str, palette: Palette | None = None) -> str:
             crop=True,
         )
     plain = [rgb_of(text)] * 8
-    return console.export_svg(title=title, theme=TerminalTheme(rgb_of(ground), rgb_of(text), plain, plain))
+    theme = TerminalTheme(rgb_of(ground), rgb_of(text), plain, plain)
+    return portable(console.export_svg(title=title, theme=theme))
+
+
+def portable(svg: str) -> str:
+    """A picture that loads nothing: no font from a server, but the first of those that readers have."""
+    svg = _FONT_FACE.sub("", svg)
+    return svg.replace("font-family: Fira Code, monospace;", f"font-family: {_FONTS};").replace(
+        "font-family: arial;", "font-family: system-ui, sans-serif;"
+    )
 
 
 def _row(screen: Any, number: int, named: dict[str, str]) -> Any:

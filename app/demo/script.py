@@ -72,6 +72,28 @@ class Chat(_Part):
     pinned: bool = False
 
 
+class Model(_Part):
+    """A model that the picker lists."""
+
+    name: str
+    size_gib: Annotated[float, Field(gt=0)]
+    quantization: str = "Q4_K_M"
+    layers: Annotated[int, Field(ge=1)]
+    trained: Annotated[int, Field(ge=512)]
+    """Its longest context, in tokens."""
+    cache_mib_per_1k: Annotated[float, Field(gt=0)]
+    """What 1,024 tokens of one chat take."""
+    licence: str = ""
+
+
+class Machine(_Part):
+    """The memory that models are planned for."""
+
+    gpu_gib: Annotated[float, Field(gt=0)]
+    gpu_free_gib: Annotated[float, Field(gt=0)]
+    memory_free_gib: Annotated[float, Field(gt=0)]
+
+
 class Demo(_Part):
     """A whole demo. `folder` is where its file lies; what it names is looked for there."""
 
@@ -96,6 +118,9 @@ class Demo(_Part):
     """What the model writes, reply by reply, its marks for thoughts and calls included."""
     tokens_per_second: Annotated[float, Field(gt=0)] = 110.0
     """The speed that is shown."""
+    models: tuple[Model, ...] = ()
+    """What the model picker lists, in place of the models of this machine; it needs `machine`."""
+    machine: Machine | None = None
     steps: tuple[Step, ...]
     folder: Path = Path()
 
@@ -105,6 +130,8 @@ class Demo(_Part):
             path = PurePosixPath(name)
             if path.is_absolute() or ".." in path.parts or not path.parts:
                 raise ValueError(f"workspace: {name!r} does not lie in the workspace")
+        if bool(self.models) != (self.machine is not None):
+            raise ValueError("models and machine go together")
         return self
 
     @property

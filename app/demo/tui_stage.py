@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from app.demo.picture import portable
 from app.demo.player import PATIENCE_S, POLL_S, Player
 from app.demo.world import World
 from app.exits import ExitCode, Failure
@@ -60,7 +61,7 @@ class TuiStage:
         return frozenset(found)
 
     def picture(self, title: str) -> str:
-        return self._app.export_screenshot(title=title)
+        return portable(self._app.export_screenshot(title=title))
 
 
 async def play(
@@ -83,7 +84,8 @@ async def play(
         make=world.make_manager,
         history=History(),
         motion=on_terminal,
-        hyperlinks=False,
+        hyperlinks=True,
+        catalog=world.machine,
     )
     drawn: list[Path] = []
     problem: Failure | None = None

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app import clock
 from app.config import Settings, Value
@@ -31,6 +31,9 @@ from app.sessions.items import FunctionCallOutput
 from app.sessions.manager import SessionManager
 from app.sessions.store import Store
 from app.tui.start import Start
+
+if TYPE_CHECKING:
+    from app.demo.machine import DemoMachine
 
 NOON = 1_773_496_920.0
 """14 March 2026, 14:02 UTC: when every demo begins."""
@@ -55,14 +58,20 @@ class DemoClock:
 class DemoManager(SessionManager):
     """A session manager in memory, with the demo's chats in it, whose events move the demo's clock."""
 
-    def __init__(self, demo: Demo, time: DemoClock, folder: Path, engine: DemoEngine) -> None:
+    def __init__(
+        self, demo: Demo, time: DemoClock, folder: Path, engine: DemoEngine, machine: DemoMachine | None
+    ) -> None:
         from app.tool_choice import choose
 
         tools: list[Any] = choose(demo.tools, None)[0] if demo.tools else []
         super().__init__(
             engine=engine, store=Store(None), tools=tools, approve=demo.approve, workspace=str(folder)
         )
-        self._demo, self._time = demo, time
+        self._demo, self._time, self._machine = demo, time, machine
+
+    async def models(self) -> list[Any]:
+        """The models of the demo, where it names some."""
+        return await super().models() if self._machine is None else list(self._machine.entries())
 
     async def start(self) -> None:
         await super().start()
@@ -110,10 +119,11 @@ class World:
     folder: Path
     start: Start
     engine: DemoEngine
+    machine: DemoMachine | None = None
 
     def make_manager(self, _start: Start) -> SessionManager:
         """The manager of this demo's chats."""
-        return DemoManager(self.demo, self.time, self.folder, self.engine)
+        return DemoManager(self.demo, self.time, self.folder, self.engine, self.machine)
 
 
 @contextmanager
@@ -135,7 +145,15 @@ def world(demo: Demo) -> Generator[World]:
             log=Path(made) / "engine.log",
         )
         with clock.pinned(time.now, time.seconds):
-            yield World(demo, time, folder, start, engine)
+            yield World(demo, time, folder, start, engine, _machine(demo))
+
+
+def _machine(demo: Demo) -> DemoMachine | None:
+    if demo.machine is None:
+        return None
+    from app.demo.machine import DemoMachine
+
+    return DemoMachine(demo.machine, demo.models)
 
 
 def _values(demo: Demo) -> dict[str, Value]:

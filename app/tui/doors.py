@@ -73,6 +73,7 @@ async def _search(app: FiresideApp, query: str) -> None:
 
 
 async def _model(app: FiresideApp) -> None:
+    from app import model_catalog
     from app.tui.screens.models import ModelPicker
 
     await app.ready()
@@ -82,7 +83,8 @@ async def _model(app: FiresideApp) -> None:
         models = await app.manager.models()
     finally:
         app.seam.withdraw(looking)
-    choice = await app.push_screen_wait(ModelPicker(app, models, card=app.manager.desk.card))
+    picker = ModelPicker(app, models, card=app.manager.desk.card, catalog=app.catalog or model_catalog)
+    choice = await app.push_screen_wait(picker)
     if choice is None:
         return
     source = choice.source or await _download(app, choice.query)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from app.sessions.manager import SessionManager
     from app.sessions.snapshot import SessionSummary
     from app.tui.chat import Chat
+    from app.tui.screens.model_plans import Catalog
     from app.tui.transcript.gallery import Content
     from app.tui.transcript.picture_entry import PictureRow
 
@@ -47,11 +48,14 @@ class OpenChats(Stage):
         hyperlinks: bool = True,
         keymap: Mapping[str, str] | None = None,
         pictures: Way = "blocks",
+        catalog: Catalog | None = None,
     ) -> None:
         super().__init__(
             palette, glyphs, history or History(), motion=motion, hyperlinks=hyperlinks, keymap=keymap
         )
         self._pictures: Way = pictures
+        self.catalog = catalog
+        """What the model picker asks about files; None: those of this machine."""
         self.start = start
         self.model = ModelState()
         self.chats: dict[str, Chat] = {}
