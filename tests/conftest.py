@@ -6,6 +6,7 @@ import gc
 import importlib.util
 import os
 import sys
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,8 @@ gc.set_threshold(20_000, 10, 20)
 
 PROPERTY_SECONDS = 120
 
+_HOMES = count()
+
 # A machine that is busy with something else is no failure.
 settings.register_profile("fireside", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("fireside")
@@ -44,7 +47,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def isolated_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Home and XDG folders in a temporary place, and no FIRESIDE_* setting of the person who tests."""
-    home = tmp_path_factory.mktemp("home")
+    home = tmp_path_factory.getbasetemp() / f"person{next(_HOMES)}"  # mktemp looks through all that are there
+    home.mkdir(0o700)
     for name in [name for name in os.environ if name.startswith("FIRESIDE_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(home))
