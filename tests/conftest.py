@@ -36,6 +36,13 @@ settings.register_profile("fireside", deadline=None, suppress_health_check=[Heal
 settings.load_profile("fireside")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Three workers for two cores: after each key a pilot waits until the program rests."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores + cores // 2
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A property is tried a hundred times, which takes a busy machine longer than one test may."""
     for item in items:
