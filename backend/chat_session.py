@@ -9,7 +9,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from backend.reply import Failed, Ids
-from backend.request_checks import check_content, check_flag, check_stream, refuse_media
+from backend.request_checks import (
+    check_content,
+    check_flags,
+    check_prompt,
+    check_stream,
+    check_whole,
+    refuse_media,
+)
 from backend.stream import Stream
 from backend.turns import Turn, TurnQueue
 from backend.types import (
@@ -30,6 +37,8 @@ if TYPE_CHECKING:
 
 Config = GenerationConfig | Mapping[str, Any] | None
 StreamMode = bool | Literal["events"]
+SESSION_OPTIONS = frozenset("system model_id max_active max_queued default_budget tools".split())
+"""The keywords of a `ChatSession`."""
 
 
 class EngineHandle:
@@ -89,13 +98,14 @@ class ChatSession:
             ("max_queued", max_queued, 0),
             ("default_budget", default_budget, 1),
         ):
-            if value < least:
-                raise ValueError(f"{name} must be at least {least}, not {value}")
+            check_whole(name, value, least)
+        if not hasattr(model, "chat_request"):
+            raise ValueError(f"model must be a loaded model, not {type(model).__name__}")
+        for name, text in (("system", "" if system is None else system), ("model_id", model_id)):
+            check_prompt(text, name)
         self._tools = model.offered(tools)
         self.messages: list[dict[str, Any]] = []
         """The live history; it may be edited between turns."""
-        if system is not None and not isinstance(system, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError(f"system must be text, not {type(system).__name__}")
         if system:
             self.messages.append({"role": "system", "content": system})
         self._model = model
@@ -206,7 +216,13 @@ class ChatSession:
         return self._enqueue(turn, stream)
 
     def add_tool_result(self, call_id: str, content: str, *, name: str = "") -> None:
-        """Append what a tool answered; it generates nothing by itself (88)."""
+        """Append what a tool answered to the call `call_id`; it generates nothing by itself (88)."""
+        if not check_prompt(call_id, "call_id"):
+            raise ValueError("call_id is empty: it says which call this is the result of")
+        if content is None:  # pyright: ignore[reportUnnecessaryComparison]
+            raise ValueError("content must be the text that the tool gave, not None")
+        check_content(content, "the result of a tool")
+        check_prompt(name, "name")
         result = {"role": "tool", "tool_call_id": call_id, "content": content}
         self.messages.append({**result, "name": name} if name else result)
 
@@ -215,7 +231,7 @@ class ChatSession:
 
         A turn that runs goes on to its end for whoever reads it, and does not join the history.
         """
-        check_flag(keep_system, "keep_system")
+        check_flags(keep_system=keep_system)
         with self._lock:
             kept = [turn for turn in self.messages if keep_system and _is_system(turn)]
             self.messages[:] = kept[:1]

@@ -11,16 +11,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
-from backend import native, places
+from backend import config_checks, native, places
 from backend.binding import FormatBinding
+from backend.config_checks import shown
 from backend.engine.params import EngineParams
 from backend.engine.sampling import eog_tokens
 from backend.gguf import GGUFInfo, read_gguf
 from backend.loading import check_file, find_model, refusal
 from backend.memory import host_free_bytes
 from backend.plan import Demand, DeviceMemory, Plan, make_plan
+from backend.request_checks import check_whole
 from backend.tokenizer import Tokenizer
 from backend.types import (
     LIBRARY_DEFAULTS,
@@ -66,31 +68,31 @@ class LoadOptions:
 
     def __post_init__(self) -> None:
         if self.kv_cache_mode not in (None, *get_args(KvCacheMode)):
-            raise ValueError(f"kv_cache_mode must be paged, continuous or None, not {self.kv_cache_mode!r}")
+            raise ValueError(
+                f"kv_cache_mode must be paged, continuous or None, not {shown(self.kv_cache_mode)}"
+            )
         if self.compute_dtype not in (None, *get_args(ComputeDtype)):
             choices = " or ".join(get_args(ComputeDtype))
             raise ValueError(
-                f"compute_dtype must be {choices}, not {self.compute_dtype!r:.60}: llama.cpp keeps the "
+                f"compute_dtype must be {choices}, not {shown(self.compute_dtype)}: llama.cpp keeps the "
                 "weights as the file has them, and computes with f32 between them"
             )
         for name, least in (("max_seq", 1), ("slots", 1), ("threads", 1), ("main_gpu", 0)):
-            _check_whole(name, getattr(self, name), least)
+            check_whole(name, getattr(self, name), least, optional=name != "main_gpu")
         if self.threads and self.threads > (most := most_threads()):
-            raise ValueError(f"threads must be at most {most} on this machine, not {self.threads}")
+            raise ValueError(f"threads must be at most {most} on this machine, not {shown(self.threads)}")
         if self.n_gpu_layers != "auto":
-            _check_whole("n_gpu_layers", self.n_gpu_layers, -1)
+            check_whole("n_gpu_layers", self.n_gpu_layers, -1)
         for name, choices in (("flash_attn", ("auto", True, False)), ("mmap", _SWITCH), ("mlock", _SWITCH)):
             if (value := getattr(self, name)) not in choices:
-                raise ValueError(f"{name} must be one of {', '.join(map(str, choices))}, not {value!r}")
-        if self.chat_template is not None and not isinstance(self.chat_template, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError(f"chat_template must be text, not {type(self.chat_template).__name__}")
-        if self.tensor_split is not None and len(self.tensor_split) > _MOST_DEVICES:
-            raise ValueError(
-                f"tensor_split names {len(self.tensor_split)} devices; {_MOST_DEVICES} is the limit"
-            )
-        for _, scale in self.lora:
-            if not math.isfinite(scale):
-                raise ValueError(f"lora: a scale must be a number, not {scale}")
+                raise ValueError(f"{name} must be one of {', '.join(map(str, choices))}, not {shown(value)}")
+        for name in ("chat_template", "kv_cache_type", "tool_call_format"):
+            if (value := getattr(self, name)) is not None and not isinstance(value, str):
+                raise ValueError(f"{name} must be text, not {type(value).__name__}")
+        if self.tensor_split is not None:
+            _check_shares(self.tensor_split)
+        config_checks.adapters(self.lora)
+        object.__setattr__(self, "lora", tuple(self.lora or ()))
         self.demand(self.asked_slots)
 
     @property
@@ -110,13 +112,15 @@ class LoadOptions:
         )
 
 
-def _check_whole(name: str, value: object, least: int) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"{name} must be a whole number, not {value!r}")
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, not {value}")
+def _check_shares(shares: object) -> None:
+    """ValueError where `tensor_split` is not a list of the share of each device."""
+    if not isinstance(shares, list | tuple):
+        raise ValueError(f"tensor_split must be a list of numbers, not {type(shares).__name__}")
+    if len(found := cast("Sequence[object]", shares)) > _MOST_DEVICES:
+        raise ValueError(f"tensor_split names {len(found)} devices; {_MOST_DEVICES} is the most")
+    for share in found:
+        if config_checks.number("each share of tensor_split", share, float, 0, math.inf) is None:
+            raise ValueError("each share of tensor_split must be a number, not None")
 
 
 class ModelHandle:
@@ -214,7 +218,7 @@ class ModelHandle:
             return
         if self.template is None:
             raise ValueError(
-                f"tool_call_format: {name} has no chat template, so it cannot write {wanted!r:.60}"
+                f"tool_call_format: {name} has no chat template, so it cannot write {shown(wanted)}"
             )
 
     def binding_for(self, request: Request) -> FormatBinding:

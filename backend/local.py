@@ -11,7 +11,7 @@ from typing import Any
 from backend.chat_engine import Count, EngineStats, LoadSpec, Progress, Rendered, Request, Tool
 from backend.model import GenerativeModel, load
 from backend.reply import Delivery, Failed, Ids
-from backend.request_checks import check_messages, check_tools
+from backend.request_checks import check_prompt, check_request
 from backend.types import ChatCard, ChatOutcome, EngineError, GenerationConfig, Message, Piece
 
 
@@ -99,15 +99,13 @@ class InProcessEngine:
                 pipeline.cancel(request.id)
 
     def cancel(self, request_id: str) -> None:
-        if self._model and request_id in self._running:
+        if self._model and check_prompt(request_id, "request_id") in self._running:
             self._model.pipeline.cancel(request_id)
 
     async def render(self, request: Request) -> Rendered:
         """The prompt of a request, as text and tokens, whatever its length."""
         model = self._loaded()
-        if request.messages is not None:
-            check_messages(request.messages)
-        check_tools(request.tools)
+        check_request(request)
         config = model.handle.resolve(request.config)
         prompt = await asyncio.to_thread(model.pipeline.prompts.measure, request, config)
         return Rendered(prompt.text, tuple(prompt.tokens))

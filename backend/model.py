@@ -9,13 +9,22 @@ from typing import Any, Literal, TypeVar, cast
 
 from backend.batch import Batch
 from backend.chat_engine import Request, Tool
-from backend.chat_session import ChatSession
+from backend.chat_session import SESSION_OPTIONS, ChatSession
 from backend.handle import MOST_SLOTS, ModelHandle, check_options, open_model
 from backend.model_facts import Config, ModelFacts
 from backend.pipeline import Pipeline
 from backend.prompt import PromptBuilder
 from backend.reply import Failed, Ids
-from backend.request_checks import check_messages, check_prompt, check_stream, check_tools, refuse_media
+from backend.request_checks import (
+    check_flags,
+    check_messages,
+    check_prompt,
+    check_stream,
+    check_texts,
+    check_tools,
+    check_whole,
+    refuse_media,
+)
 from backend.stream import Inbox, Stream
 from backend.types import (
     ChatOutcome,
@@ -59,6 +68,11 @@ def load(
         raise ValueError("mmproj: this version reads no pictures or sound; load the model without it")
     if source is not None and not isinstance(source, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"source must be a path or the name of a model, not {type(source).__name__}")
+    if assistant_model is not None and not isinstance(assistant_model, GenerativeModel):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"assistant_model must be a loaded model, not {type(assistant_model).__name__}")
+    if progress is not None and not callable(progress):  # pyright: ignore[reportUnnecessaryComparison]
+        raise ValueError(f"progress must be a function, not {type(progress).__name__}")
+    check_whole("most_cells", most_cells, 1, optional=True)
     model = GenerativeModel(open_model(source, check_options(options), progress, most_cells=most_cells))
     if assistant_model is not None:
         try:
@@ -77,6 +91,8 @@ class GenerativeModel(ModelFacts):
     """
 
     def __init__(self, handle: ModelHandle) -> None:
+        if not isinstance(handle, ModelHandle):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"handle must come from a load, not {type(handle).__name__}; use load(source)")
         handle.retain()
         super().__init__(handle)
         self._lock = threading.Lock()
@@ -134,6 +150,8 @@ class GenerativeModel(ModelFacts):
         Raises ValueError, ContextOverflowError, EngineError.
         """
         refuse_media(self._handle.info.path.stem, images, audio, videos)
+        check_whole("max_active", max_active, 1, optional=True)
+        check_flags(raw=raw)
         if prompt is not None and not isinstance(prompt, str):
             if messages is not None:
                 raise ValueError("give either a prompt or messages, not both and not neither")
@@ -160,8 +178,8 @@ class GenerativeModel(ModelFacts):
             raise ValueError(f"prompt must be text or a list of texts, not {type(prompts).__name__}")
         for index, prompt in enumerate(prompts):
             check_prompt(prompt, f"prompts[{index}]")
-        if max_active is not None and max_active < 1:
-            raise ValueError(f"max_active must be at least 1, not {max_active}")
+        check_whole("max_active", max_active, 1, optional=True)
+        check_flags(raw=raw)
         settings = GenerationConfig.of(config, **overrides)
         requests = [self._request(prompt, None, settings, raw=raw) for prompt in prompts]
         if not requests:
@@ -195,6 +213,7 @@ class GenerativeModel(ModelFacts):
         """
         refuse_media(self._handle.info.path.stem, images, audio, videos)
         check_stream(stream, ("text", "events"))
+        check_flags(skip_special_tokens=skip_special_tokens, decode=decode, raw=raw)
         request = self._request(prompt, messages, GenerationConfig.of(config, **overrides), raw=raw)
         inbox = Inbox(on_outcome=self._remember)
         self._running().start(request, inbox.put, ids=not decode, show_specials=not skip_special_tokens)
@@ -259,8 +278,13 @@ class GenerativeModel(ModelFacts):
         return request
 
     def chat_session(self, **options: Any) -> ChatSession:
-        """A conversation on this model that keeps its own history (74)."""
+        """A conversation on this model that keeps its own history (74).
+
+        `options` are those of `ChatSession`; an unknown one is a ValueError.
+        """
         self._check_open()
+        if unknown := sorted(options.keys() - SESSION_OPTIONS):
+            raise ValueError(f"unknown setting of a chat session: {', '.join(map(repr, unknown))}")
         return ChatSession(self, **options)
 
     # ---- text ------------------------------------------------------------------------------
@@ -280,6 +304,7 @@ class GenerativeModel(ModelFacts):
             raise ValueError(
                 f"{self._handle.info.path.name} has no chat template; conversation_text() works without one"
             )
+        check_flags(add_generation_prompt=add_generation_prompt)
         request = Request(
             messages=check_messages(messages),
             tools=self.offered(tools),
@@ -299,7 +324,7 @@ class GenerativeModel(ModelFacts):
         self._check_open()
         if not self._handle.info.is_embedding:
             raise ValueError(f"{self._handle.info.path.name} makes no embeddings; load an embedding model")
-        return self._handle.embed(texts)
+        return self._handle.embed(check_texts(texts, "texts"))
 
     # ---- attachments -----------------------------------------------------------------------
 
@@ -308,6 +333,8 @@ class GenerativeModel(ModelFacts):
 
         Raises after the first generation, when it could no longer take part.
         """
+        if model is not None and not isinstance(model, GenerativeModel):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"assistant_model must be a loaded model, not {type(model).__name__}")
         if self._report is not None:
             raise ValueError("set_assistant comes too late: this model has generated already")
         if model is not None:
@@ -323,6 +350,8 @@ class GenerativeModel(ModelFacts):
 
     def set_stage_observer(self, callback: StageObserver | None) -> None:
         """Tell `callback` of each stage of later requests, off the caller's thread (99 to 101)."""
+        if callback is not None and not callable(callback):  # pyright: ignore[reportUnnecessaryComparison]
+            raise ValueError(f"callback must be a function or None, not {type(callback).__name__}")
         self._observer = callback
         if self._pipeline:
             self._pipeline.observe(callback)

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backend.chat_engine import Request, Tool
+from backend.config_checks import shown
 from backend.handle import MOST_SLOTS, ModelHandle
-from backend.request_checks import check_messages, check_prompt, check_tools
+from backend.request_checks import check_request, check_tools
 from backend.tokenizer import Tokenizer
 from backend.types import (
     ChatCard,
@@ -163,14 +164,11 @@ class ModelFacts:
 
     def check(self, request: Request) -> None:
         """Raise ValueError for a request that this model cannot answer. Its length is not looked at."""
+        check_request(request)
         config = request.config
         if self._handle.info.is_embedding:
             raise ValueError(f"{self._handle.info.path.name} is an embedding model and writes no text")
-        if (request.messages is None) == (request.text is None):
-            raise ValueError("a request contains either messages or text")
-        if request.messages is None:
-            check_prompt(request.text, "text")
-        elif not check_messages(request.messages):
+        if request.messages is not None and not request.messages:
             raise ValueError("messages is empty: there is nothing to answer")
         self.offered(request.tools)
         if request.messages is not None and self._template is not None:
@@ -187,10 +185,8 @@ class ModelFacts:
                 raise ValueError(
                     f"{name}: {beyond[0]} is not a token of this vocabulary of {self.vocab_size}"
                 )
-        if request.n < 1:
-            raise ValueError(f"n must be at least 1, not {request.n}")
         if request.n > MOST_SLOTS:
-            raise ValueError(f"n must be at most {MOST_SLOTS}, not {request.n}")
+            raise ValueError(f"n must be at most {MOST_SLOTS}, not {shown(request.n)}")
 
     @property
     def _template(self) -> ChatTemplate | None:

@@ -3,10 +3,12 @@ says what is wrong with which of them, before anything is queued."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from typing import Any, cast, get_args
 
-from backend.types import Message
+from backend.chat_engine import Request
+from backend.config_checks import shown
+from backend.types import GenerationConfig, Message, Priority
 
 _MEDIA = ("image", "audio", "video")
 _HINT = "fireside.tool_definition(function) makes a definition of a function"
@@ -60,20 +62,85 @@ def check_prompt(prompt: object, where: str = "prompt") -> str:
 
 def check_stream(stream: object, choices: Sequence[object] = (False, True, "events")) -> None:
     """ValueError where `stream` is none of the choices."""
-    if stream not in choices:
+    if not isinstance(stream, bool | str) or stream not in choices:
         raise ValueError(f"stream must be one of {', '.join(map(repr, choices))}, not {stream!r:.40}")
 
 
-def check_flag(value: object, name: str) -> bool:
-    """`value` itself. ValueError where it is neither true nor false."""
-    if not isinstance(value, bool):
-        raise ValueError(f"{name} must be true or false, not {value!r:.40}")
-    return value
+def check_flags(**flags: object) -> None:
+    """ValueError where one of the named values is neither true nor false."""
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise ValueError(f"{name} must be true or false, not {shown(value)}")
 
 
-def refuse_media(model_id: str, images: Sequence[Any], audio: Sequence[Any], videos: Sequence[Any]) -> None:
-    """ValueError where a model that reads text only is given anything else."""
+def check_whole(name: str, value: object, least: int, *, optional: bool = False) -> None:
+    """ValueError where a value is not a whole number of at least `least`, nor None where that will do."""
+    if value is None and optional:
+        return
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{name} must be a whole number, not {shown(value)}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, not {shown(value)}")
+
+
+def check_ids(ids: object, name: str = "ids") -> Sequence[int]:
+    """`ids` themselves. ValueError where they are not a list of token ids."""
+    if isinstance(ids, str | bytes | bytearray) or not isinstance(ids, Iterable):
+        raise ValueError(f"{name} must be a list of token ids, not {_kind(ids)}")
+    found = list(cast("Iterable[object]", ids))
+    for token in found:
+        check_whole(f"each of the {name}", token, 0)
+    return cast("list[int]", found)
+
+
+def check_texts(texts: object, name: str) -> Sequence[str]:
+    """`texts` themselves. ValueError where they are not a list of texts."""
+    if not isinstance(texts, Sequence) or isinstance(texts, str | bytes | bytearray):
+        raise ValueError(f"{name} must be a list of texts, not {_kind(texts)}")
+    for index, text in enumerate(cast("Sequence[object]", texts)):
+        check_prompt(text, f"{name}[{index}]")
+    return cast("Sequence[str]", texts)
+
+
+def check_request(request: object) -> None:
+    """ValueError where a request is not one, or a field of it is of the wrong kind."""
+    if not isinstance(request, Request):
+        raise ValueError(f"request must be a backend.Request, not {_kind(request)}")
+    if (request.messages is None) == (request.text is None):
+        raise ValueError("a request contains either messages or text")
+    if request.messages is not None:
+        check_messages(request.messages)
+    else:
+        check_prompt(request.text, "text")
+    if request.tools is None:  # pyright: ignore[reportUnnecessaryComparison]
+        raise ValueError("tools of a request must be a list of definitions, not None")
+    check_tools(request.tools)
+    if not isinstance(request.config, GenerationConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"config of a request must be a GenerationConfig, not {_kind(request.config)}")
+    check_whole("n", request.n, 1)
+    if request.priority not in get_args(Priority):
+        raise ValueError(f"priority must be user or background, not {shown(request.priority)}")
+    check_flags(continue_reply=request.continue_reply, add_generation_prompt=request.add_generation_prompt)
+    if request.forced is not None and not isinstance(request.forced, str):
+        check_ids(request.forced, "forced")
+    for name, value in (("conversation", request.conversation or ""), ("id", request.id)):
+        check_prompt(value, name)
+    if request.prior is not None:
+        prior = cast(object, request.prior)
+        if not isinstance(prior, tuple) or len(cast("tuple[object, ...]", prior)) != 2:
+            raise ValueError("prior must be a pair of a text and its token ids")
+        check_prompt(request.prior[0], "the text of prior")
+        if not isinstance(request.prior[1], Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"the ids of prior must be a list, not {_kind(request.prior[1])}")
+
+
+def refuse_media(model_id: str, images: object, audio: object, videos: object) -> None:
+    """ValueError where a model that reads text only is given anything else, or no list at all."""
     for name, media in (("images", images), ("audio", audio), ("videos", videos)):
+        if not isinstance(media, Sized) or isinstance(media, str | bytes | Mapping):
+            raise ValueError(
+                f"{name} must be a list, not {_kind(cast(object, media))}; leave it out where there are none"
+            )
         if len(media):
             raise ValueError(f"{name}: {model_id} reads text only")
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
+from backend.config_checks import shown
 from backend.engine.detokenize import Detokenizer
 from backend.native import Model
+from backend.request_checks import check_flags, check_ids, check_prompt
 
 _SPM = 1
 _FENCE = "\x01"
@@ -21,7 +23,7 @@ class StreamingDecoder:
         self._detokenizer = Detokenizer(tokenizer.visible_piece if skip_special_tokens else tokenizer.piece)
 
     def push(self, ids: Iterable[int]) -> str:
-        return "".join(map(self._detokenizer.push, ids))
+        return "".join(map(self._detokenizer.push, check_ids(ids)))
 
     def flush(self) -> str:
         """What was held: an unfinished character as U+FFFD."""
@@ -49,17 +51,19 @@ class Tokenizer:
 
     def encode(self, text: str, *, special: bool = False) -> list[int]:
         """Ids of `text`. Control tokens are recognised in it only with `special`; no BOS is added."""
-        return self._open.tokenize(text, parse_special=special)
+        check_flags(special=special)
+        return self._open.tokenize(check_prompt(text, "text"), parse_special=special)
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         """Text of `ids`; bytes that are not UTF-8 become U+FFFD."""
+        check_ids(ids)
         decoder = self.streaming_decoder(skip_special_tokens=skip_special_tokens)
         return decoder.push(ids) + decoder.flush()
 
     def piece(self, token: int) -> bytes:
         """The bytes of one token, a control token spelled out. ValueError outside the vocabulary."""
-        if not 0 <= token < self._open.n_vocab:
-            raise ValueError(f"token {token} is outside the vocabulary of {self._open.n_vocab}")
+        if not isinstance(token, int) or not 0 <= token < self._open.n_vocab:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"token {shown(token)} is outside the vocabulary of {self._open.n_vocab}")
         return self._open.piece(token)
 
     def visible_piece(self, token: int) -> bytes:
@@ -69,6 +73,7 @@ class Tokenizer:
 
     def streaming_decoder(self, *, skip_special_tokens: bool = True) -> StreamingDecoder:
         """A decoder for ids that arrive one after another."""
+        check_flags(skip_special_tokens=skip_special_tokens)
         return StreamingDecoder(self, skip_special_tokens=skip_special_tokens)
 
     @cached_property

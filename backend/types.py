@@ -8,9 +8,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
+
+from backend import config_checks as check
+from backend.config_checks import INT_MAX
 
 Finish = Literal["stop", "length", "stop_string", "tool_calls", "cancelled", "error"]
 Stage = Literal["tokenize", "vision", "prefill", "decode", "detokenize"]
@@ -296,13 +299,12 @@ StageObserver: TypeAlias = Callable[[StageEvent], None]
 
 _UNIT = (0.0, 1.0)
 _NOT_NEGATIVE = (0.0, math.inf)
-_INT_MAX = 2**31 - 1
 
 # Field: (type, lowest, highest). Fields that need more than a range are checked by name below.
 _NUMBERS: dict[str, tuple[type, float, float]] = {
-    "max_new_tokens": (int, 1, _INT_MAX),
+    "max_new_tokens": (int, 1, INT_MAX),
     "temperature": (float, *_NOT_NEGATIVE),
-    "top_k": (int, 0, _INT_MAX),
+    "top_k": (int, 0, INT_MAX),
     "top_p": (float, *_UNIT),
     "min_p": (float, *_UNIT),
     "typical_p": (float, *_UNIT),
@@ -314,15 +316,15 @@ _NUMBERS: dict[str, tuple[type, float, float]] = {
     "mirostat_tau": (float, *_NOT_NEGATIVE),
     "mirostat_eta": (float, *_NOT_NEGATIVE),
     "repeat_penalty": (float, 1e-6, math.inf),
-    "repeat_last_n": (int, -1, _INT_MAX),
+    "repeat_last_n": (int, -1, INT_MAX),
     "frequency_penalty": (float, -math.inf, math.inf),
     "presence_penalty": (float, -math.inf, math.inf),
     "dry_multiplier": (float, *_NOT_NEGATIVE),
     "dry_base": (float, *_NOT_NEGATIVE),
-    "dry_allowed_length": (int, 0, _INT_MAX),
+    "dry_allowed_length": (int, 0, INT_MAX),
     "seed": (int, 0, 2**32 - 2),
-    "reasoning_budget": (int, 0, _INT_MAX),
-    "reply_reserve": (int, 1, _INT_MAX),
+    "reasoning_budget": (int, 0, INT_MAX),
+    "reply_reserve": (int, 1, INT_MAX),
     "prompt_lookup_num_tokens": (int, 0, 64),
     "num_assistant_tokens": (int, 0, 64),
     "logprobs": (int, 0, 100),
@@ -407,29 +409,32 @@ class GenerationConfig:
 
     def __post_init__(self) -> None:
         for name, (kind, low, high) in _NUMBERS.items():
-            object.__setattr__(self, name, _number(name, getattr(self, name), kind, low, high))
+            object.__setattr__(self, name, check.number(name, getattr(self, name), kind, low, high))
         for name, choices in _CHOICES.items():
-            if (value := getattr(self, name)) is not None and value not in choices:
-                raise ValueError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+            check.choice(name, getattr(self, name), choices)
         for name in _FLAGS:
-            if (value := getattr(self, name)) is not None and not isinstance(value, bool):
-                raise ValueError(f"{name} must be true or false, not {value!r}")
+            check.flag(name, getattr(self, name))
         for name in _MAPPINGS:
-            if (value := getattr(self, name)) is not None and not isinstance(value, Mapping):
-                raise ValueError(f"{name} must be a mapping, not {type(value).__name__}")
+            check.mapping(name, getattr(self, name))
+        check.grammar(self.grammar)
+        check.tool_choice(self.tool_choice)
+        check.adapters(self.lora)
         if self.stop is not None:
-            object.__setattr__(self, "stop", _stop_strings(self.stop))
+            object.__setattr__(self, "stop", check.stop_strings(self.stop))
         if self.logit_bias is not None:
-            object.__setattr__(self, "logit_bias", _bias(self.logit_bias))
+            object.__setattr__(self, "logit_bias", check.bias(self.logit_bias))
         if self.grammar is not None and self.json_schema is not None:
             raise ValueError("grammar and json_schema cannot be combined: give one of them")
 
     @classmethod
     def of(cls, config: GenerationConfig | Mapping[str, Any] | None, **overrides: Any) -> GenerationConfig:
         """`config` (a mapping or a GenerationConfig) with `overrides` on top; None overrides nothing."""
+        if config is not None and not isinstance(config, GenerationConfig | Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            kind = type(cast(object, config)).__name__
+            raise ValueError(f"config must be a GenerationConfig or a mapping of its fields, not {kind}")
         values = config.as_dict() if isinstance(config, GenerationConfig) else dict(config or {})
         values.update({name: value for name, value in overrides.items() if value is not None})
-        unknown = sorted(set(values) - FIELD_NAMES)
+        unknown = sorted(map(str, values.keys() - FIELD_NAMES))
         if unknown:
             raise ValueError(f"unknown generation setting: {', '.join(map(repr, unknown))}")
         return cls(**values)
@@ -442,7 +447,7 @@ class GenerationConfig:
     @property
     def room(self) -> int:
         """Tokens that a prompt leaves free: the reserve, or fewer where the reply may not be as long."""
-        return max(1, min(self.reply_reserve or 1, self.max_new_tokens or _INT_MAX))
+        return max(1, min(self.reply_reserve or 1, self.max_new_tokens or INT_MAX))
 
     def over(self, lower: GenerationConfig) -> GenerationConfig:
         """This config, with unset fields taken from `lower`."""
@@ -455,41 +460,6 @@ def usual_reserve(max_seq: int) -> int:
 
 
 FIELD_NAMES = frozenset(item.name for item in dataclasses.fields(GenerationConfig))
-
-
-def _number(name: str, value: Any, kind: type, low: float, high: float) -> Any:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{name} must be a number, not {value!r}")
-    if kind is int and math.isfinite(value) and value != int(value):
-        raise ValueError(f"{name} must be a whole number, not {value!r}")
-    if math.isnan(value) or not low <= value <= high:
-        bounds = f"at least {low:g}" if high in (math.inf, _INT_MAX) else f"between {low:g} and {high:g}"
-        raise ValueError(f"{name} must be {bounds}, not {value!r}")
-    return kind(value)
-
-
-def _stop_strings(value: str | Sequence[str]) -> tuple[str, ...]:
-    strings = (value,) if isinstance(value, str) else value
-    if not isinstance(strings, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ValueError(f"stop must be a non-empty text or a list of them, not {value!r}")
-    for text in strings:
-        if not isinstance(text, str) or not text:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError(f"stop must be a non-empty text or a list of them, not {value!r}")
-    return tuple(strings)
-
-
-def _bias(value: Mapping[Any, Any]) -> dict[int, float]:
-    bias: dict[int, float] = {}
-    for key, amount in value.items():
-        try:
-            bias[int(key)] = float(amount)
-        except (TypeError, ValueError):
-            raise ValueError(f"logit_bias maps token ids to numbers, not {key!r} to {amount!r}") from None
-        if math.isnan(bias[int(key)]) or int(key) < 0:
-            raise ValueError(f"logit_bias maps token ids to numbers, not {key!r} to {amount!r}")
-    return bias
 
 
 @dataclass(frozen=True)
