@@ -280,11 +280,11 @@ class GenerativeModel(ModelFacts):
     def chat_session(self, **options: Any) -> ChatSession:
         """A conversation on this model that keeps its own history (74).
 
-        `options` are those of `ChatSession`; an unknown one is a ValueError.
+        `options` are those of `ChatSession`; an unknown one is a TypeError.
         """
         self._check_open()
         if unknown := sorted(options.keys() - SESSION_OPTIONS):
-            raise ValueError(f"unknown setting of a chat session: {', '.join(map(repr, unknown))}")
+            raise TypeError(f"unknown setting of a chat session: {', '.join(map(repr, unknown))}")
         return ChatSession(self, **options)
 
     # ---- text ------------------------------------------------------------------------------
