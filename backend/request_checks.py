@@ -89,7 +89,8 @@ def check_ids(ids: object, name: str = "ids") -> Sequence[int]:
         raise ValueError(f"{name} must be a list of token ids, not {_kind(ids)}")
     found = list(cast("Iterable[object]", ids))
     for token in found:
-        check_whole(f"each of the {name}", token, 0)
+        if isinstance(token, bool) or not isinstance(token, int):
+            raise ValueError(f"each of the {name} must be the id of a token, not {shown(token)}")
     return cast("list[int]", found)
 
 
