@@ -258,6 +258,21 @@ def hit(session_id: str, title: str | None, archived: int, data: str, *, query: 
     }
 
 
+def title_hit(session_id: str, title: str, archived: int, updated_at: int) -> Json:
+    """A chat that was found by its title, in the form of `hit`."""
+    return {
+        "session_id": session_id,
+        "title": title,
+        "archived": bool(archived),
+        "item_id": None,
+        "type": "title",
+        "role": None,
+        "llm_model": None,
+        "created_at": updated_at,
+        "preview": title,
+    }
+
+
 def item_of(data: str) -> Item:
     """The item of a row. Rows were checked when they were written, so this only builds it."""
     try:

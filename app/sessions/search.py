@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from app.characters import clean_text
 
@@ -58,6 +59,21 @@ def _joinings(words: list[str]) -> list[list[str]]:
     for word in words[1:]:
         ways = [more for way in ways for more in ([*way, word], [*way[:-1], way[-1] + word])]
     return ways
+
+
+def in_title(title: str, query: str) -> bool:
+    """Whether all words of a query stand in a chat's title, whole or as parts of words."""
+    words = _WORD.findall(_plain_letters(query))[:MAX_WORDS]
+    letters = _plain_letters(title)
+    return bool(words) and all(word in letters for word in words)
+
+
+def _plain_letters(text: str) -> str:
+    """Without capitals and accents, as the index compares."""
+    if text.isascii():
+        return text.lower()
+    apart = unicodedata.normalize("NFD", text.casefold())
+    return "".join([char for char in apart if not unicodedata.combining(char)])
 
 
 def preview(text: str, query: str, width: int = PREVIEW_CHARS) -> str:

@@ -33,9 +33,10 @@ from app.sessions.rows import (
     record_of,
     settle,
     text_json,
+    title_hit,
     update_session,
 )
-from app.sessions.search import match_expression
+from app.sessions.search import in_title, match_expression
 from app.sessions.store_file import unusable
 from backend.places import ForeignPathError
 
@@ -436,7 +437,8 @@ class Store:
         await self.database.write(work)
 
     async def search(self, query: str, *, limit: int = 50) -> list[Json]:
-        """Items that hold all words of `query`, newest first: session, item, title, preview."""
+        """Items that hold all words of `query`, newest first: session, item, title, preview. Before them the
+        chats of which only the title does, without an item."""
         expression = match_expression(query)
         if expression is None:
             return []
@@ -449,6 +451,13 @@ class Store:
                 "WHERE s.deleted_at IS NULL LIMIT ?",
                 (expression, max(1, min(limit, MAX_PAGE))),
             )
-            return [hit(*row, query=query) for row in rows]
+            hits = [hit(*row, query=query) for row in rows]
+            known = {one["session_id"] for one in hits}
+            titled = connection.execute(
+                "SELECT id, title, archived, updated_at FROM sessions "
+                "WHERE deleted_at IS NULL AND title IS NOT NULL ORDER BY updated_at DESC"
+            )
+            named = [title_hit(*row) for row in titled if row[0] not in known and in_title(row[1], query)]
+            return [*named, *hits][: max(1, min(limit, MAX_PAGE))]
 
         return await self.database.read(work)

@@ -66,7 +66,7 @@ async def _search(app: FiresideApp, query: str) -> None:
 
     found = await app.push_screen_wait(SearchScreen(app, query=query))
     if found is not None:
-        await app.open_chat(found.session_id, item_id=found.item_id, query=found.query)
+        await app.open_chat(found.session_id, item_id=found.item_id or None, query=found.query)
         at, count = app.transcript.found
         if count:
             app.seam.say(News(f"match {at} of {count}", hints=(("esc", "unmarks"),)))

@@ -7,9 +7,10 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from textual import events, work
+from textual.screen import Screen
 
 from app.tui.frame import rows_for_page, side_overlays
 from app.tui.reading import Reading
@@ -17,6 +18,8 @@ from app.tui.widgets.composer import PLACEHOLDER, Draft
 from app.tui.widgets.seam import Hint, News
 
 if TYPE_CHECKING:
+    from textual.signal import Signal
+
     from app.sessions.snapshot import SessionSummary
     from app.tui.chat import Chat
     from app.tui.grid import Grid
@@ -47,6 +50,9 @@ class Rooms(Reading):
     def on_mount(self) -> None:
         """Up and down choose a chat to continue while nothing is written."""
         self.draft.moves = lambda step: self.furnished and self.opening.move(step)
+        # What lies below the conversation comes, goes and grows: a pane over it leaves that in sight.
+        signal = cast("Signal[Screen[Any]]", self.screen.screen_layout_refresh_signal)
+        signal.subscribe(self, self._fit_side)
 
     async def furnish(self) -> None:
         """Bring the other parts, and the page of an empty chat."""
@@ -112,7 +118,7 @@ class Rooms(Reading):
         if not self.draft.text and self.furnished and (session_id := self.opening.chosen) is not None:
             self._continue(session_id)
 
-    async def post(self, draft: str, blocks: Sequence[Block] | None = None) -> None:
+    async def post(self, draft: str, blocks: Sequence[Block]) -> None:
         """Send a draft as a message. Raises FiresideError or OSError; nothing is sent then."""
         self._sent_in = self.chat
         await super().post(draft, blocks)
@@ -221,6 +227,12 @@ class Rooms(Reading):
         self._side_was_open = self.side_open
         if opened and self.is_running:
             self.refresh_side()
+
+    def _fit_side(self, screen: Screen[Any]) -> None:
+        rows = self.transcript.region.bottom if side_overlays(self.size.width) else None
+        height = self.side.styles.height
+        if rows != (height.value if height is not None and height.is_cells else None):
+            self.side.styles.height = "1fr" if rows is None else rows
 
     def open_side(self) -> None:
         """Open the side pane and give it the keys."""

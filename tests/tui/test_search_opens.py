@@ -100,3 +100,17 @@ async def test_a_reply_keeps_the_name_of_the_model_that_wrote_it() -> None:
         await run.app.close_chat(chat)
         await run.app.open_chat(chat)
         assert run.texts("name") == [first, "Qwen3 4B"]
+
+
+async def test_a_chat_is_found_and_opened_by_its_title() -> None:
+    async with running([["one"], ["two"]]) as run:
+        await run.ask("hello there")
+        first = run.app.chat.id
+        run.app.run_command("/rename Plans of the garden")
+        await run.until(lambda: run.app.chat.title == "Plans of the garden")
+        await run.app.new_chat()
+        await run.ask("something else")
+        await run.send("/search garden plan")
+        await run.until(lambda: isinstance(run.app.screen, SearchScreen) and run.app.screen.chosen)
+        await run.pilot.press("enter")
+        await run.until(lambda: len(run.app.screen_stack) == 1 and run.app.chat.id == first)

@@ -60,6 +60,28 @@ async def test_a_pane_over_the_chat_closes_when_keys_go_elsewhere(how: str) -> N
         assert "hi" in run.screen()[0]
 
 
+@pytest.mark.parametrize("size", [(80, 24), (80, 40), (50, 24), (99, 30)])
+async def test_a_pane_over_the_chat_leaves_what_is_written_in_sight(size: tuple[int, int]) -> None:
+    async with running([["hello"]], size=size) as run:
+        await run.ask("hi")
+        run.app.draft.put("first row\nsecond row")
+        await run.pilot.press("f2")
+        await run.until(lambda: run.app.pane.has_focus)
+
+        def whole() -> bool:
+            rows = run.screen()
+            return any("\u203a first row" in row or "  first row" in row for row in rows) and any(
+                row.startswith(" ") and "second row" in row for row in rows
+            )
+
+        await run.until(lambda: whole() and run.app.side.region.bottom <= run.app.seam.region.y)
+        run.app.draft.put("\n".join(["row"] * 5))
+        await run.until(lambda: sum(row.strip(" \u203a") == "row" for row in run.screen()) == 5)
+        assert any("chats" in row for row in run.screen())
+        await run.pilot.resize_terminal(140, 40)
+        await run.until(lambda: run.app.side.region.height == 40)
+
+
 async def test_a_pane_over_the_chat_stays_while_it_asks_for_a_name() -> None:
     async with running([["hello"]], size=(80, 24)) as run:
         await run.ask("hi")

@@ -33,14 +33,20 @@ class Hit:
 
     session_id: str
     item_id: str
+    """Empty for a chat that was found by its title."""
     title: str
     role: str
-    """you, model, thought, tool, summary, system or error."""
+    """you, model, thought, tool, summary, system, error or title."""
     created_at: int
     preview: str
     archived: bool = False
     model: str = ""
     """Who wrote it, where a model did and is known."""
+
+    @property
+    def key(self) -> str:
+        """What tells it from the others."""
+        return self.item_id or self.session_id
 
     @property
     def who(self) -> str:
@@ -51,13 +57,14 @@ class Hit:
 def hit_of(wire: Mapping[str, Any]) -> Hit:
     """A hit as the manager tells it."""
     kind = str(wire.get("type") or "")
-    role = {"reasoning": "thought", "compaction": "summary", "error": "error"}.get(kind, "tool")
+    words = {"reasoning": "thought", "compaction": "summary", "error": "error", "title": "title"}
+    role = words.get(kind, "tool")
     if kind == "message":
         role = {"user": "you", "assistant": MODEL}.get(str(wire.get("role")), "system")
     model = wire.get("llm_model")
     return Hit(
         session_id=str(wire["session_id"]),
-        item_id=str(wire["item_id"]),
+        item_id=str(wire["item_id"] or ""),
         title=plain(str(wire.get("title") or "")) or "without a title",
         role=role,
         created_at=int(wire.get("created_at") or 0),
@@ -129,7 +136,7 @@ def _hit_row(hit: Hit, query: str, width: int, glyphs: Glyphs) -> Row:
     said = marked(text, places_of(query, text), Span(""), Span("", "accent", bold=True, underline=True))
     left = [Span(glyphs.cut_left, "faint")] if before else []
     right = [Span(glyphs.cut_right, "faint")] if after and width_of(said) + len(left) < room else []
-    return Row([*who, Span(" "), *left, *said, *right], (), hit.item_id)
+    return Row([*who, Span(" "), *left, *said, *right], (), hit.key)
 
 
 def _short(who: str) -> str:

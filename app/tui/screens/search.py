@@ -24,7 +24,7 @@ Search = Callable[..., Awaitable[Sequence[Mapping[str, Any]]]]
 LIMIT, FILTERED_LIMIT = 200, 2000
 """Hits asked for: a person types on rather than read more, but a filter must not miss the older ones."""
 ANY = "any"
-ROLES = (ANY, "you", MODEL, "thought", "tool")
+ROLES = (ANY, "you", MODEL, "thought", "tool", "title")
 SINCE = {ANY: 0, "today": 1, "a week": 7, "a month": 31, "a year": 366}
 ARCHIVED = ("shown", "hidden")
 _DAY_S = 24 * 3600
@@ -33,13 +33,13 @@ _TYPING_HINTS: Sequence[Hint] = (("enter", "opens"), ("tab", "filters"), ("esc",
 _FILTER_HINTS: Sequence[Hint] = (("left right", "which"), ("up down", "change"), ("tab", "back"))
 _HELP = (
     "All words have to occur; the last one may be a beginning.",
-    "Messages, answers, thoughts and the output of tools are looked through.",
+    "Titles, messages, answers, thoughts and the output of tools are searched.",
 )
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a person opens: a chat at an item, with the words to mark in it."""
+    """What a person opens: a chat at an item, with the words to mark in it; without an item, at its end."""
 
     session_id: str
     item_id: str
@@ -137,7 +137,7 @@ class SearchScreen(Zones[Found | None]):
     @property
     def chosen(self) -> Hit | None:
         """The hit that enter opens."""
-        return next((hit for hit in self._hits if hit.item_id == self.list.selected), None)
+        return next((hit for hit in self._hits if hit.key == self.list.selected), None)
 
     @property
     def _filters(self) -> dict[str, Sequence[str]]:

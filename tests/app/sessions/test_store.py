@@ -228,6 +228,21 @@ async def test_search_finds_thoughts_and_tool_output_but_no_hidden_notes(store: 
     assert await store.search("secret") == []
 
 
+@pytest.mark.parametrize("query", ["garden", "GARD plan", "plan garden", "ete garden", "天气"])
+async def test_search_finds_a_chat_by_its_title(store: Store, query: str) -> None:
+    await add_session(store, title="Plan of the Garden, été 天气")
+    await store.apply("s1", Change(items=[user_message("what shall I plant?")]))
+    (hit,) = await store.search(query)
+    assert (hit["session_id"], hit["type"], hit["item_id"]) == ("s1", "title", None)
+    assert await store.search("garden gnome") == await store.search("!?") == []
+
+
+async def test_a_chat_whose_words_are_found_is_not_told_again_by_its_title(store: Store) -> None:
+    await add_session(store, title="plant a garden")
+    await store.apply("s1", Change(items=[user_message("plant a garden")]))
+    assert [hit["type"] for hit in await store.search("garden")] == ["message"]
+
+
 async def test_half_a_surrogate_pair_does_not_stop_a_message(store: Store) -> None:
     await add_session(store, title="x\udc80")
     message = user_message("broken \udc80 name")
