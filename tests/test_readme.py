@@ -89,9 +89,9 @@ def test_each_way_to_install_runs_what_it_shows(line: str, environ: dict[str, st
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert extra and extra[1] in project["optional-dependencies"]
     flat = " ".join(arguments)
-    assert f"{INDEX}/cpu" in flat
+    assert f"{INDEX}/cpu" in flat and re.search("--(only-binary|no-build-package) llama-cpp-python", flat)
     if "uv" not in arguments:
-        options = flat[flat.index("--prefer-binary") :].split()[:3]
+        options = flat[flat.index("--only-binary") :].split()[:4]
         own = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-deps", "--no-index", *options]
         succeed([*own, "--no-build-isolation", "-q", f".[{extra[1]}]", "--report", "-"], environ, ROOT)
 

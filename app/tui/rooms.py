@@ -87,25 +87,25 @@ class Rooms(Reading):
             self.opening.show(self._opening_facts(), self.grid, rows_for_page(self.size.height))
 
     def _opening_facts(self) -> Facts | None:
-        from app.clock import now
-        from app.starter import NAME
-        from app.tui.widgets.ages import age
-        from app.tui.widgets.opening import MOST_CHATS, Facts, Recent
-
         chat, model = self.chat, self.model
         if not self._begun.is_set() or self.first_run is not None or self.draft.text:
             return None
         if not chat.empty or chat.busy or chat.error is not None or chat is self._sent_in:
             return None
+        # Imported by now, and not in the event loop.
+        from app.clock import now
+        from app.tui.widgets.ages import age
+        from app.tui.widgets.opening import MOST_CHATS, STARTER, Facts, Recent
+
         # The pane beside it lists them all.
         most = 0 if chat.private else 1 if self.side_open else MOST_CHATS
         return Facts(
             model=model.name,
-            state="no model is loaded" if model.failed else "loading the model",
+            failed=model.failed,
             window=model.window,
             gpu_layers=model.gpu_layers,
             layers=model.layers,
-            starter=model.name == NAME,
+            starter=model.name == STARTER,
             private=chat.private,
             recent=tuple(
                 Recent(one.id, one.title or "", age(one.updated_at, now())) for one in self._recent[:most]

@@ -159,6 +159,11 @@ async def test_without_a_model_the_ways_to_one_are_there_alone() -> None:
         assert "Why is the sky blue?" not in shown(run)
 
 
+async def test_where_the_model_cannot_be_loaded_it_says_how_to_choose_another() -> None:
+    async with running(engine=stubborn(cause="truncated"), wait=False) as run:
+        await run.until(lambda: "no model is loaded; ctrl+l shows what there is" in shown(run))
+
+
 HOSTILE = "[red]not \x1b[31mmarkup[/] " + "\u6f22" * 80
 
 

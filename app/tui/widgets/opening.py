@@ -12,10 +12,12 @@ from textual.widgets import Static
 
 from app.figures import short_count
 from app.glyphs import Glyphs
+from app.starter import NAME as STARTER
 from app.tui.grid import Grid, grid_of
 from app.tui.widgets.cells import plain
 from app.tui.widgets.text_rows import RowSpans, Span, cut, width_of, wrapped
 
+__all__ = ["MOST_CHATS", "STARTER", "Facts", "Opening", "Recent", "Row", "opening_rows"]
 MOST_CHATS = 3
 _WHAT_CELLS = 13
 _VERB = "continue "
@@ -41,8 +43,8 @@ class Facts(NamedTuple):
 
     model: str = ""
     """Its name; empty while none is loaded."""
-    state: str = ""
-    """What is told in its place."""
+    failed: bool = False
+    """None could be loaded."""
     window: int | None = None
     gpu_layers: int | None = None
     layers: int = 0
@@ -68,7 +70,7 @@ def opening_rows(
     facts: Facts, at: int, grid: Grid, height: int, glyphs: Glyphs, label: Callable[[str], str]
 ) -> list[Row]:
     """The page in at most `height` rows; what is least needed goes first. `at` is the chosen chat."""
-    title, small = _title(facts, grid, glyphs), _small(facts, grid, label)
+    title, small = _title(facts, grid, glyphs, label), _small(facts, grid, label)
     tries = [Row((" ", ""), _pair((what, "bold"), [(does, "$muted")], grid, glyphs)) for what, does in _TRY]
     chats = [_chat(facts, place, at, grid, glyphs, label) for place in range(len(facts.recent))]
     here = chats[at : at + 1]
@@ -90,8 +92,9 @@ def opening_rows(
     return []
 
 
-def _title(facts: Facts, grid: Grid, glyphs: Glyphs) -> list[Row]:
-    told = plain(facts.model) or facts.state
+def _title(facts: Facts, grid: Grid, glyphs: Glyphs, label: Callable[[str], str]) -> list[Row]:
+    missing = f"no model is loaded; {label('models') or '/model'} shows what there is"
+    told = plain(facts.model) or (missing if facts.failed else "loading the model")
     words = [told, f"{short_count(facts.window)} context"] if facts.model and facts.window else [told]
     if facts.model:
         words.append(_where(facts))
