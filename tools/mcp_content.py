@@ -3,11 +3,16 @@ size, because a result is read as text."""
 
 from __future__ import annotations
 
+import base64
+import mimetypes
+from collections.abc import Iterator
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from tools.output import clean_text
 
 _MOST_NAME = 200
+_MOST_FILES = 64
 _MEDIA = {"image": "picture", "audio": "recording"}
 _UNREAD = "not shown, only the text of a result can be read"
 
@@ -15,6 +20,35 @@ _UNREAD = "not shown, only the text of a result can be read"
 def words_of(result: Any) -> str:
     """The content blocks of a `CallToolResult` as one text."""
     return "\n".join(map(_words, result.content))
+
+
+def files_of(result: Any, stem: str) -> Iterator[tuple[str, bytes]]:
+    """Name and content of what a `CallToolResult` holds beside text; what has no name is called `stem`."""
+    for number, block in enumerate(result.content[:_MOST_FILES], 1):
+        match block.type:
+            case "image" | "audio":
+                name, kind, data = f"{stem}-{number}", block.mime_type, block.data
+            case "resource" if isinstance(data := getattr(block.resource, "blob", None), str):
+                name, kind = (
+                    _last_part(str(block.resource.uri)) or f"{stem}-{number}",
+                    block.resource.mime_type,
+                )
+            case _:
+                continue
+        try:
+            content = base64.b64decode(data, validate=True)
+        except ValueError:
+            continue
+        has_end = "." in name.strip(".")
+        yield (name if has_end else name + (mimetypes.guess_extension(kind or "") or "")), content
+
+
+def _last_part(uri: str) -> str:
+    try:
+        path = urlsplit(uri).path
+    except ValueError:
+        return ""
+    return _line(unquote(path).rstrip("/").rpartition("/")[2])
 
 
 def _words(block: Any) -> str:

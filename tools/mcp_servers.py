@@ -16,13 +16,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from tools.definition import Effect, Tool, ToolError
-from tools.mcp_content import words_of
+from tools.mcp_content import files_of, words_of
 from tools.mcp_lenient import lenient
 from tools.output import describe_error
 from tools.process import tool_environment
 
 if TYPE_CHECKING:
     from mcp import Client
+
+    from tools.context import ToolContext
 
 _START_S = 20.0
 _END_S = 5.0
@@ -136,8 +138,8 @@ class McpServer:
         return found[:_MOST_TOOLS]
 
     def _tool(self, name: str, description: str, schema: Mapping[str, Any]) -> Tool:
-        async def call(arguments: dict[str, Any]) -> str:
-            return await self._call(name, arguments)
+        async def call(arguments: dict[str, Any], context: ToolContext) -> str:
+            return await self._call(name, arguments, context)
 
         shown = re.sub(r"[^A-Za-z0-9_.-]", "_", f"{self._config.name}_{name}")[:64]
         effect: Effect = "read" if name in self._config.reading else "execute"
@@ -153,7 +155,7 @@ class McpServer:
             code_hash=where,
         )
 
-    async def _call(self, name: str, arguments: dict[str, Any]) -> str:
+    async def _call(self, name: str, arguments: dict[str, Any], context: ToolContext) -> str:
         if self._client is None:
             raise ToolError(f"The MCP server {self._config.name} is no longer connected.")
         try:
@@ -162,6 +164,8 @@ class McpServer:
             raise ToolError(
                 f"{self._config.name} could not do {name}. {describe_error(_first(err))}"
             ) from err
+        for file, content in files_of(result, name):
+            context.add_file(file, content)
         text = words_of(result)
         if not text and result.structured_content is not None:
             text = json.dumps(result.structured_content, ensure_ascii=False)

@@ -76,6 +76,8 @@ class SessionStatusEvent(SessionEvent):
     status: str
     response_id: str | None = None
     error: Json | None = None
+    background_task_count: int | None = None
+    """Sub-agents that work for the session; None where there are none."""
     blocked_on: str | None = None
 
 
@@ -144,6 +146,10 @@ class SessionUsageEvent(SessionEvent):
     type: ClassVar[str] = "session.usage"
     context_tokens: int | None = None
     context_window: int | None = None
+    total_cost_usd: float | None = None
+    """Models on this machine cost nothing that is known."""
+    usage_by_model: Json | None = None
+    """Tokens of the session's last turn, by the name of the model."""
 
 
 @dataclass(frozen=True, kw_only=True)

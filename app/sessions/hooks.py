@@ -102,7 +102,7 @@ class FileOutputCtx:
     content_type: str | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ElicitationRequestCtx:
     """A question that a hook answers. A text is empty where whoever asks gave none."""
 

@@ -343,8 +343,15 @@ class LiveSession:
     # ---- small events ----------------------------------------------------------------------
 
     def publish_status(self, status: str, response_id: str | None, error: Json | None = None) -> None:
+        working = sum(child.busy for child in self.services.children.of(self.id))
         self.publish(
-            SessionStatusEvent(conversation_id=self.id, status=status, response_id=response_id, error=error)
+            SessionStatusEvent(
+                conversation_id=self.id,
+                status=status,
+                response_id=response_id,
+                error=error,
+                background_task_count=working or None,
+            )
         )
 
     def publish_queue(self) -> None:

@@ -309,6 +309,7 @@ class _Draft:
             SessionUsageEvent(
                 context_tokens=outcome.prompt_tokens + outcome.new_tokens,
                 context_window=card.max_seq if card else None,
+                usage_by_model={self.llm_model: dict(turn.response.usage or {})},
             )
         )
         turn.publish(

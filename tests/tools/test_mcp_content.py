@@ -20,7 +20,7 @@ from mcp.types import (
     TextResourceContents,
 )
 
-from tools.mcp_content import words_of
+from tools.mcp_content import files_of, words_of
 
 pytestmark = pytest.mark.timeout(60)  # The package takes long to import.
 NOT_SHOWN = "not shown, only the text of a result can be read"
@@ -66,3 +66,23 @@ def test_files_are_their_text_or_their_name() -> None:
 def test_what_a_server_names_is_bounded_and_on_one_line() -> None:
     text = words(ImageContent(data=data(3), mime_type="image/png\n" + "x" * 10_000))
     assert "\n" not in text and len(text) < 400
+
+
+def test_pictures_recordings_and_files_are_given_to_the_person() -> None:
+    png = BlobResourceContents(uri="file:///tmp/a%20b.bin", mime_type="application/pdf", blob=data(2))
+    nameless = BlobResourceContents(uri="http://[bad", mime_type="text/csv", blob=data(1))
+    result = CallToolResult(
+        content=[
+            TextContent(text="two pictures"),
+            ImageContent(data=data(3), mime_type="image/png"),
+            ImageContent(data="not base64!", mime_type="image/png"),
+            EmbeddedResource(resource=png),
+            EmbeddedResource(resource=nameless),
+            EmbeddedResource(resource=TextResourceContents(uri="file:///a.txt", text="inside")),
+        ]
+    )
+    assert list(files_of(result, "shot")) == [
+        ("shot-2.png", bytes(3)),
+        ("a b.bin", bytes(2)),
+        ("shot-5.csv", bytes(1)),
+    ]

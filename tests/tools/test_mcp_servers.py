@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.conftest import Use
-from tools.context import ToolContext
+from tools.context import ToolContext, ToolFile
 from tools.mcp_servers import McpServerConfig, McpServers
 from tools.permissions import decide
 from tools.registry import ToolRegistry
@@ -22,7 +22,7 @@ pytest.importorskip("mcp")
 
 SERVER = """
 import os, sys
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Image, MCPServer
 
 server = MCPServer("demo")
 
@@ -39,6 +39,10 @@ def fail(context: str) -> str:
 @server.tool()
 def environment() -> str:
     return " ".join(sorted(os.environ))
+
+@server.tool()
+def shot() -> Image:
+    return Image(data=b"pixels", format="png")
 
 print("noise on stderr", file=sys.stderr)
 open("pid", "w").write(str(os.getpid()))
@@ -75,6 +79,9 @@ async def test_the_tools_of_a_stdio_server(script: Path, use: Use, monkeypatch: 
         assert (failed.status, "no luck" in failed.text) == ("failed", True)
         wrong = await use(add, a="x")
         assert wrong.status == "failed"
+        given = ToolContext()
+        assert "image/png" in await registry.get("demo_shot").function(arguments={}, context=given)
+        assert given.files == [ToolFile("shot-1.png", b"pixels")]
         names = (await use(registry.get("demo_environment"))).text.split()
         assert "DEMO" in names
         assert "API_KEY" not in names
@@ -108,7 +115,12 @@ async def test_a_server_that_cannot_start_is_one_warning_and_the_rest_go_on(
         stdio(script),
     ]
     async with McpServers(configs) as servers:
-        assert [made.name for made in servers.tools] == ["demo_add", "demo_fail", "demo_environment"]
+        assert [made.name for made in servers.tools] == [
+            "demo_add",
+            "demo_fail",
+            "demo_environment",
+            "demo_shot",
+        ]
         assert len(servers.warnings) == 3
         for name, text in zip(("gone", "dies", "empty"), servers.warnings, strict=True):
             assert name in text

@@ -694,3 +694,68 @@ async def test_a_stream_that_breaks_is_told_and_raised() -> None:
     with pytest.raises(OSError, match="cut"):
         await SessionsChat(place, None, None, await place.get("s"), hooks=hooks).query("x")
     assert [str(context.error) for context in told] == ["the wire is cut"]
+
+
+# ---- the catalogue ------------------------------------------------------------------------------
+
+
+CATALOGUE: dict[str, str] = {
+    "SessionStatusEvent": "conversation_id status response_id error background_task_count blocked_on",
+    "SessionInputConsumedEvent": "data",
+    "SessionInterruptedEvent": "data",
+    "SessionCreatedEvent": "conversation_id child_session_id agent_id parent_session_id",
+    "SessionChildSessionUpdatedEvent": "conversation_id child_session_id child",
+    "SessionHeartbeatEvent": "server_time",
+    "SessionUsageEvent": "context_tokens context_window total_cost_usd usage_by_model",
+    "SessionModelEvent": "model",
+    "SessionTitleEvent": "title",
+    "SessionReasoningEffortEvent": "reasoning_effort",
+    "CreatedEvent": "response",
+    "QueuedEvent": "response",
+    "InProgressEvent": "response",
+    "CompletedEvent": "response",
+    "FailedEvent": "response",
+    "IncompleteEvent": "response",
+    "CancelledEvent": "response",
+    "OutputTextDeltaEvent": "delta message_id index final",
+    "ReasoningStartedEvent": "",
+    "ReasoningTextDeltaEvent": "delta",
+    "ReasoningSummaryTextDeltaEvent": "delta",
+    "OutputItemDoneEvent": "item",
+    "FunctionCallOutputDeltaEvent": "call_id delta",
+    "OutputFileDoneEvent": "file_id filename content_type",
+    "ResponseErrorEvent": "source tool_name error",
+    "ResponseRetryEvent": "source tool_name attempt max_attempts delay_seconds error",
+    "CompactionInProgressEvent": "",
+    "CompactionCompletedEvent": "total_tokens summary summary_model compacted_messages",
+    "CompactionFailedEvent": "",
+    "ElicitationRequestEvent": "elicitation_id method params",
+    "ElicitationResolvedEvent": "elicitation_id",
+    "PolicyDeniedEvent": "conversation_id reason phase",
+    "ClientTaskCancelEvent": "task_id call_id",
+}
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_event_has_the_fields_of_the_catalogue(name: str) -> None:
+    kind = getattr(fireside, name)
+    has = {*get_type_hints(kind), *dir(kind)}
+    assert {"type", "sequence_number", *CATALOGUE[name].split()} <= has
+    assert isinstance(kind.type, str) and issubclass(kind, ServerStreamEvent)
+
+
+async def test_an_interruption_is_told_as_the_catalogue_says(tmp_path: Path) -> None:
+    from backend.scripted import Pause
+
+    async with managing(["one ", Pause(until=asyncio.Event())], folder=tmp_path) as manager:
+        chat = await manager.sessions_chat()
+        interrupted: Any = None
+        async for event in chat.send("hi"):
+            if isinstance(event, OutputTextDeltaEvent):
+                await chat.cancel()
+            if isinstance(event, fireside.SessionInterruptedEvent):
+                interrupted = event
+        assert isinstance(event, CancelledEvent) and event.response.status == "cancelled"
+        assert isinstance(interrupted.data.requested_at, int)
+        assert interrupted.data.response_id == event.response.id
+        assert event.response.output[-1]["content"][0]["text"] == "one "
