@@ -21,7 +21,7 @@ def act(action: str, which: str | None, *, yes: bool, as_json: bool) -> ExitCode
     """List what was moved aside, show one, put it back or delete it; `which` is an id or a number."""
     aside = Aside(paths.data_dir() / "aside")
     if action not in _ACTIONS:
-        raise usage(f"There is {', '.join(_ACTIONS)}, not {action!r}.")
+        raise usage(f"The actions are {', '.join(_ACTIONS)}, not {action!r}.")
     if action == "list":
         return _list(aside, as_json=as_json)
     if which is None:
@@ -32,17 +32,17 @@ def act(action: str, which: str | None, *, yes: bool, as_json: bool) -> ExitCode
             print(sanitize(aside.text(kept)))
         elif action == "drop":
             aside.drop(kept)
-            notify(f"{kept.path} is gone")
+            notify(f"{kept.path} was deleted")
         else:
             question = f"{aside.text(kept)}\n\n{kept.path} becomes code in {kept.workspace}. Put it back?"
             if not yes and not agreed(question):
                 raise Failure(
                     "not_confirmed",
                     "Nothing was put back.",
-                    remedy="Say yes beforehand: --yes",
+                    remedy="To agree beforehand, add --yes.",
                     exit_code=ExitCode.DENIED,
                 )
-            notify(f"{aside.allow(kept)} is back")
+            notify(f"{aside.allow(kept)} was put back")
     except AsideError as err:
         raise Failure("aside", str(err), exit_code=ExitCode.FAILED) from err
     return ExitCode.ANSWERED

@@ -29,9 +29,9 @@ _OTHERS = (
     (b"\xd0\xcf\x11\xe0", "an old office document; save it as text or PDF"),
     (b"\x1f\x8b", "compressed; unpack it first"),
     (b"\x7fELF", "a program"),
-    (b"ID3", "a sound recording, which no model here hears"),
-    (b"OggS", "a sound recording, which no model here hears"),
-    (b"fLaC", "a sound recording, which no model here hears"),
+    (b"ID3", "a sound recording, which no model here can hear"),
+    (b"OggS", "a sound recording, which no model here can hear"),
+    (b"fLaC", "a sound recording, which no model here can hear"),
     (b"GGUF", "a model"),
     (b"SQLite format 3", "a database"),
 )
@@ -122,7 +122,7 @@ def attach_bytes(name: str, data: bytes) -> Attachment:
     if reason := next((reason for mark, reason in _OTHERS if data.startswith(mark)), None):
         raise ValueError(f"it is {reason}")
     if data.startswith(b"RIFF") and data[8:12] == b"WAVE":
-        raise ValueError("it is a sound recording, which no model here hears")
+        raise ValueError("it is a sound recording, which no model here can hear")
     _require_size("text", data)
     text, encoding = decoded(data)
     return TextPart(name, len(data), text, "" if encoding == "utf-8" else encoding)

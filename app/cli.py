@@ -43,14 +43,14 @@ ONE_SHOT: tuple[Flag, ...] = (
     Flag(("--format",), str, "Output of a one-shot: text, json or jsonl.", None, "text|json|jsonl"),
     Flag(("--replies",), int, "Number of replies to one prompt.", None, "N"),
     Flag(("--extract", "-x"), bool, "Print only the first fenced block of the reply."),
-    Flag(("--raw",), bool, "Give the prompt to the model as it is, without chat template."),
+    Flag(("--raw",), bool, "Give the prompt to the model as it is, without a chat template."),
     Flag(("--dry-run",), bool, "Print the exact prompt and its token count, and stop."),
     Flag(("--version",), bool, "Print the version and exit."),
 )
 LATER = {
     "--server": (
-        "--server needs a Fireside that serves, and this version cannot serve.",
-        "Leave it out: the model runs on this machine.",
+        "--server is not possible in this version.",
+        "Leave it out: models run on this machine.",
     ),
 }
 """Flags of another version: why they cannot be had, and what to do."""
@@ -125,7 +125,7 @@ def _chat(ctx: typer.Context, given: Given) -> int:
     if ctx.invoked_subcommand is not None:
         wrong = ONE_SHOT if ctx.invoked_subcommand in FACES else (*ONE_SHOT, *SESSION)
         if misplaced := [flag for flag in wrong if flag.name in given]:
-            raise usage(f"{misplaced[0].names[0]} does not go with the command {ctx.invoked_subcommand}.")
+            raise usage(f"{misplaced[0].names[0]} cannot be used with the command {ctx.invoked_subcommand}.")
         ctx.obj = given
         return 0
     if not {"prompt", "file", "attach"} & given.keys() and is_terminal(sys.stdin) and is_terminal(sys.stdout):
@@ -134,7 +134,7 @@ def _chat(ctx: typer.Context, given: Given) -> int:
 
 
 def _tui(ctx: typer.Context, given: Given) -> int:
-    """Chat on the whole screen."""
+    """Chat in full screen."""
     return start_tui({**(ctx.obj or {}), **given})
 
 
@@ -161,7 +161,7 @@ def bench(
     only: Annotated[
         list[str] | None, typer.Option("--only", help="Measure only these (commas; repeatable).")
     ] = None,
-    pairs: Annotated[int, typer.Option("--pairs", help="Interleaved pairs of each ratio.")] = 10,
+    pairs: Annotated[int, typer.Option("--pairs", help="Interleaved pairs for each ratio.")] = 10,
 ) -> None:
     """Measure this machine against bare llama.cpp, or what the transcript of the full-screen face costs."""
     if what == "transcript":
@@ -169,7 +169,7 @@ def bench(
 
         raise typer.Exit(room.main(as_json=as_json, quick=quick))
     if what != "engine":
-        raise usage(f"There is nothing to measure by the name {what!r}.", "There are engine and transcript.")
+        raise usage(f"There is no benchmark named {what!r}.", "Choose engine or transcript.")
     from backend import bench as benchmark
 
     names = tuple(name.strip() for text in only or () for name in text.split(",") if name.strip())
@@ -183,7 +183,8 @@ def bench(
 @app.command("help")
 def help_command(
     topic: Annotated[
-        str | None, typer.Argument(metavar="[TOPIC]", autocompletion=complete_topics, help="A page.")
+        str | None,
+        typer.Argument(metavar="[TOPIC]", autocompletion=complete_topics, help="The page to show."),
     ] = None,
     schema: Annotated[
         bool, typer.Option("--schema", help="The JSON Schema of --format json, jsonl.")
@@ -198,7 +199,7 @@ def help_command(
 
 @app.command()
 def completion(shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish")]) -> None:
-    """Print what completes this command in a shell."""
+    """Print the completion script for a shell."""
     from app import help_commands
 
     raise typer.Exit(help_commands.completion(shell))
@@ -206,7 +207,7 @@ def completion(shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish")]) -
 
 @app.command()
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Look at everything a chat needs, and say what to do about what is missing."""
+    """Check everything a chat needs, and say how to fix what is missing."""
     from app import doctor as room
 
     raise typer.Exit(room.run(as_json=as_json))
@@ -217,9 +218,9 @@ def trust(
     directory: Annotated[
         str | None, typer.Argument(metavar="[DIR]", help="A project's folder; the current one by default.")
     ] = None,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Trust it no longer.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Stop trusting it.")] = False,
 ) -> None:
-    """Let a project's tools, settings, prompts and AGENTS.md be used; shows them and asks."""
+    """Trust a project's tools, settings, prompts and AGENTS.md, after showing them."""
     from app import tool_commands
 
     raise typer.Exit(tool_commands.trust(directory, revoke=revoke))
@@ -229,7 +230,7 @@ def trust(
 def demo(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Demo files.")],
     test: Annotated[
-        bool, typer.Option("--test", help="Play it without a screen, and fail where it fails.")
+        bool, typer.Option("--test", help="Play it without a screen, and fail if it fails.")
     ] = False,
     svg: Annotated[
         Path | None, typer.Option("--svg", metavar="DIR", help="Draw its pictures into this folder.")
@@ -248,9 +249,9 @@ def demo(
 def _answer_once(given: Given) -> int:
     form = given.get("format", "text")
     if form not in ("text", "json", "jsonl"):
-        raise usage(f"--format takes text, json or jsonl, not {form!r}.")
+        raise usage(f"--format expects text, json or jsonl, not {form!r}.")
     if not 1 <= (replies := given.get("replies", 1)) <= 256:
-        raise usage("--replies takes a number from 1 to 256.")
+        raise usage("--replies expects a number from 1 to 256.")
     check_chat(given)
     settings = chosen_settings(given)
     from app import oneshot

@@ -16,7 +16,7 @@ config = group("Your settings.")
 @config.command("show")
 def config_show(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    every: Annotated[bool, typer.Option("--all", help="Also those that nobody set.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Include settings that are not set.")] = False,
     profile: Annotated[
         str | None, typer.Option("--profile", metavar="NAME", help="With this profile.")
     ] = None,
@@ -36,7 +36,7 @@ def config_show(
     for key, (value, origin) in rows.items():
         print(one_line(f"{key} = {'(not set)' if value is None else json.dumps(value)}    # {origin}"))
     if not rows:
-        print("Nothing is set: every default holds. `fireside config show --all` lists the settings.")
+        print("Nothing is set: every default applies. `fireside config show --all` lists the settings.")
 
 
 @config.command("set")
@@ -62,7 +62,7 @@ def _check_theme(name: str) -> None:
 
 @config.command("unset")
 def config_unset(key: str) -> None:
-    """Take KEY out of the settings file; its comments stay."""
+    """Remove KEY from the settings file; its comments stay."""
     from app.config import forget
 
     name, file = forget(key)
@@ -81,7 +81,10 @@ def config_profiles(as_json: Annotated[bool, typer.Option("--json", help="Print 
         print(json.dumps({"profiles": names, "folder": str(profiles_folder())}))
         return
     folder = one_line(str(profiles_folder()))
-    print("\n".join(map(one_line, names)) or f"There is none. A profile is a file NAME.toml in {folder}")
+    print(
+        "\n".join(map(one_line, names))
+        or f"There are no profiles yet. A profile is a file NAME.toml in {folder}"
+    )
 
 
 @config.command("path")

@@ -18,7 +18,7 @@ tools = group("What a model may call.")
 themes = group("The colours of every face.")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Chat = Annotated[str, typer.Argument(metavar="ID", help="A chat's id, or the beginning of one.")]
+Chat = Annotated[str, typer.Argument(metavar="ID", help="The id of a chat, or a prefix of it.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 Workspace = Annotated[
     str | None,
@@ -28,11 +28,11 @@ Workspace = Annotated[
 
 @sessions.command("list")
 def sessions_list(
-    limit: Annotated[int, typer.Option("--limit", "-n", help="Show at most so many.")] = 20,
-    archived: Annotated[bool, typer.Option("--all", help="Also those put aside.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", help="Show at most this many.")] = 20,
+    archived: Annotated[bool, typer.Option("--all", help="Include archived chats.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the chats, the last changed first."""
+    """List the chats, most recent first."""
     from app import session_commands
 
     raise typer.Exit(session_commands.show_all(limit=limit, archived=archived, as_json=as_json))
@@ -49,7 +49,7 @@ def sessions_show(chat: Chat, as_json: AsJson = False) -> None:
 @sessions.command("search")
 def sessions_search(
     query: Annotated[str, typer.Argument(help="Words, all of which must occur.")],
-    limit: Annotated[int, typer.Option("--limit", "-n", help="Show at most so many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", help="Show at most this many.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """Search messages, thoughts and tool outputs."""
@@ -62,9 +62,11 @@ def sessions_search(
 def sessions_export(
     chat: Chat,
     format: Annotated[str, typer.Option("--format", help="jsonl (everything), markdown or html.")] = "jsonl",
-    output: Annotated[str | None, typer.Option("--output", "-o", help="A file, made private.")] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="A file, readable only by you.")
+    ] = None,
 ) -> None:
-    """Write a chat out."""
+    """Export a chat."""
     from app import session_commands
 
     raise typer.Exit(session_commands.export(chat, format=format, output=output))
@@ -77,7 +79,7 @@ def sessions_import(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Read chats in; prints their ids."""
+    """Import chats; prints their ids."""
     from app import session_commands
 
     raise typer.Exit(session_commands.import_all(files, as_json=as_json))
@@ -86,7 +88,7 @@ def sessions_import(
 @sessions.command("fork")
 def sessions_fork(
     chat: Chat,
-    title: Annotated[str | None, typer.Option("--title", help="Its title, if another.")] = None,
+    title: Annotated[str | None, typer.Option("--title", help="Its title, if it should differ.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Copy a chat; prints the new id."""
@@ -97,7 +99,7 @@ def sessions_fork(
 
 @sessions.command("rename")
 def sessions_rename(chat: Chat, title: str) -> None:
-    """Give a chat another title."""
+    """Rename a chat."""
     from app import session_commands
 
     raise typer.Exit(session_commands.rename(chat, title))
@@ -107,7 +109,7 @@ def sessions_rename(chat: Chat, title: str) -> None:
 def sessions_rm(
     chats: Annotated[list[str], typer.Argument(metavar="ID")],
     yes: Yes = False,
-    undo: Annotated[bool, typer.Option("--undo", help="Take deleted chats back.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Restore deleted chats.")] = False,
 ) -> None:
     """Delete chats; they are kept for 30 days."""
     from app import session_commands
@@ -139,7 +141,7 @@ def tools_show(
 def tools_run(
     name: Annotated[str, typer.Argument(help="A tool's name, or its file.")],
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE ...|JSON]", help="What it is called with.")
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE ...|JSON]", help="Its arguments.")
     ] = None,
     workspace: Workspace = None,
     yes: Yes = False,
@@ -160,7 +162,7 @@ def tools_aside(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Files that commands left and that would become code: look, put one back, or delete it."""
+    """Review files that were moved aside because they would become code: list, show, put back or delete."""
     from app import aside_commands
 
     raise typer.Exit(aside_commands.act(action, which, yes=yes, as_json=as_json))
@@ -171,7 +173,7 @@ def tools_trust(
     directory: Annotated[
         str | None, typer.Argument(metavar="[DIR]", help="A project's folder; the current one by default.")
     ] = None,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Trust it no longer.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Stop trusting it.")] = False,
 ) -> None:
     """The same as `fireside trust`."""
     from app import tool_commands

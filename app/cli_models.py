@@ -14,14 +14,14 @@ from app.kinds import quote
 models = group("The models on this machine.")
 
 _Name = Annotated[str | None, typer.Argument(help="A file, a folder or a name.")]
-_Model = Annotated[str | None, typer.Option("--model", "-m", help="The same, as a chat takes it.")]
+_Model = Annotated[str | None, typer.Option("--model", "-m", help="The same, as for a chat.")]
 
 
 def _meant(ctx: typer.Context, name: str | None, model: str | None) -> str | None:
     """The model a person means: named here, or before the command, or the one of the settings."""
     before: Given = ctx.obj or {}
     if name is not None and model is not None:
-        raise usage(f"Two models are named, {quote(name)} and {quote(model)}.", "Name one of them.")
+        raise usage(f"Two models were named, {quote(name)} and {quote(model)}.", "Name one of them.")
     return name or model or settings_of(before).get("model")
 
 
@@ -40,7 +40,7 @@ def models_info(
     model: _Model = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what a model's file says of it."""
+    """Show what a model's file says about it."""
     from app import model_commands
 
     raise typer.Exit(model_commands.info(_meant(ctx, name, model), as_json=as_json))
@@ -55,7 +55,7 @@ def models_plan(
     size: Annotated[int | None, typer.Option("--ctx", help="Context window in tokens.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what loading a model would take of each device, and the context that fits."""
+    """Show how much memory a model would take on each device, and the context that fits."""
     from app import model_commands
 
     raise typer.Exit(model_commands.plan(_meant(ctx, name, model), slots=slots, ctx=size, as_json=as_json))
@@ -77,7 +77,7 @@ def models_pull(
 
 @models.command("ps")
 def models_ps(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """List the running Firesides that have a model loaded."""
+    """List running Firesides that have a model loaded."""
     from app import model_commands
 
     raise typer.Exit(model_commands.show_running(as_json=as_json))
@@ -90,7 +90,7 @@ def models_stop(
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Stop every one.")] = False,
 ) -> None:
-    """End running Firesides in good order, which frees their models."""
+    """Stop running Firesides cleanly, which unloads their models."""
     from app import model_commands
 
     raise typer.Exit(model_commands.stop_running(name, every=every))
@@ -110,10 +110,10 @@ def models_verify(
 
 @models.command("rm")
 def models_rm(
-    name: Annotated[str, typer.Argument(help="A model of Fireside's own folder.")],
+    name: Annotated[str, typer.Argument(help="A model in Fireside's own folder.")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
 ) -> None:
-    """Delete a model of Fireside's own folder."""
+    """Delete a model from Fireside's own folder."""
     from app import model_commands
 
     raise typer.Exit(model_commands.remove(name, yes=yes))

@@ -163,7 +163,9 @@ def paste(environ: Mapping[str, str] = os.environ) -> str:
         if data is None:
             continue
         if len(data) > PASTE_LIMIT_BYTES:
-            raise ClipboardError("The clipboard holds more than 16 MiB; save it to a file and attach that.")
+            raise ClipboardError(
+                "The clipboard contains more than 16 MiB; save it to a file and attach that."
+            )
         return replace_surrogates(data.decode("utf-8", "replace")).replace("\r\n", "\n")
     if over_ssh(environ):
         raise ClipboardError("The clipboard is on your own machine: paste with your terminal's key.")

@@ -249,7 +249,7 @@ def forget(name: str, file: Path | None = None) -> tuple[str, Path]:
     if table and table in held:
         _require_table(file, held, table)
     if leaf not in (held.get(table, {}) if table else held):
-        raise SettingError(f"{file} does not set {key}; `fireside config show` tells what does.")
+        raise SettingError(f"{file} does not set {key}; `fireside config show` shows what does.")
     document = tomlkit.parse(file.read_text(encoding="utf-8-sig"))
     del cast("dict[str, Any]", document[table] if table else document)[leaf]
     _write(file, tomlkit.dumps(document))  # pyright: ignore[reportUnknownMemberType]
@@ -444,7 +444,7 @@ def _require_lasting(tools: Value) -> None:
     for file in files:
         if not file.startswith((os.sep, "~")):
             raise SettingError(
-                f"{tools.origin}: a tool file is named by its whole path in settings, not {quote(file)}."
+                f"{tools.origin}: in settings, a tool file is named by its full path, not {quote(file)}."
             )
 
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 _UNWRITTEN = {
     errno.ENOSPC: "no space is left",
-    errno.EDQUOT: "no space is left of what you may use",
+    errno.EDQUOT: "your disk quota is used up",
     errno.EFBIG: "it would be larger than a file may be",
-    errno.EROFS: "its disk can only be read",
+    errno.EROFS: "its disk is read-only",
 }
 """Why a disk takes nothing."""
 FOLDER_GONE = "The folder that Fireside was started in is gone."
@@ -99,7 +99,7 @@ def explain(error: Exception) -> Failure:
         return Failure(
             "internal",
             f"A part of Fireside could not be loaded: {error}.",
-            remedy="Installing Fireside anew brings it back; your chats stay.",
+            remedy="Reinstall Fireside to repair it; your chats stay.",
             exit_code=ExitCode.FAILED,
         )
     return _explain(error)
@@ -139,7 +139,7 @@ def _explain(error: Exception) -> Failure:
             return _of_session(error)
         case UnicodeEncodeError():
             return usage(
-                "What was given holds bytes that are no UTF-8 text.", "Type it anew, or give it as a file."
+                "The input contains bytes that are not UTF-8 text.", "Type it again, or give it as a file."
             )
         case ValueError():
             return usage(str(error))

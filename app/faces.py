@@ -78,14 +78,14 @@ def chosen_settings(given: Given) -> Settings:
 
 
 def check_chat(given: Given) -> None:
-    """A usage failure for flags of a chat that do not go together."""
+    """A usage failure for flags of a chat that cannot be combined."""
     chosen = [f"--{name.rstrip('_')}" for name in ("continue_", "resume", "fork", "private") if name in given]
     if len(chosen) > 1:
-        raise usage(f"{' and '.join(chosen)} do not go together.")
+        raise usage(f"{' and '.join(chosen)} cannot be combined.")
     if given.get("no_tools") and "tools" in given:
-        raise usage("--tools and --no-tools do not go together.")
+        raise usage("--tools and --no-tools cannot be combined.")
     if given.get("max_turns", 1) < 1:
-        raise usage("--max-turns takes a number of at least 1.")
+        raise usage("--max-turns expects a number of at least 1.")
 
 
 def start_tui(given: Given) -> int:

@@ -23,6 +23,6 @@ async def find(manager: SessionManager, name: str) -> SessionSnapshot:
     start = f"sess_{name.removeprefix('sess_')}"
     fitting = [one.id for one in listed if name and one.id.startswith(start)]
     if len(fitting) != 1:
-        what = "Several chats begin" if fitting else "No chat begins"
+        what = "Several chats start" if fitting else "No chat starts"
         raise usage(f"{what} with {name!r}.", "`fireside sessions list` shows them.")
     return await manager.get(fitting[0], include_items=False)

@@ -48,9 +48,11 @@ def _knob(flag: str, kind: Any, help: str, setting: str = "") -> Flag:
 
 CHAT: tuple[Flag, ...] = (
     Flag(("--model", "-m"), str, "Model: a file, a folder, a name, or user/repo[:quantization].", "model"),
-    Flag(("--pull",), bool, "Fetch the model if it is not here, without asking.", "pull"),
+    Flag(("--pull",), bool, "Fetch the model if it is missing, without asking.", "pull"),
     Flag(("--system", "-s"), str, "System prompt.", "system"),
-    Flag(("--profile",), str, "A set of settings: profiles/NAME.toml beside your own.", None, "NAME"),
+    Flag(
+        ("--profile",), str, "A set of settings: profiles/NAME.toml beside your settings file.", None, "NAME"
+    ),
     Flag(
         ("--instructions/--no-instructions",),
         bool,
@@ -64,11 +66,11 @@ CHAT: tuple[Flag, ...] = (
         "How hard to think: none, minimal, low, medium, high, xhigh, max.",
         "generation.reasoning_effort",
     ),
-    Flag(("--show-thinking",), bool, "Show the thoughts, on standard error.", "show_thinking"),
+    Flag(("--show-thinking",), bool, "Show the thinking, on standard error.", "show_thinking"),
     _knob("ctx", int, "Context window in tokens.", "load.max_seq"),
     Flag(("--gpu-layers",), str, "Layers on the GPU: a number, all or auto.", "load.n_gpu_layers"),
-    _knob("max-tokens", int, "Most tokens of a reply.", "generation.max_new_tokens"),
-    _knob("temperature", float, "Randomness; 0 always takes the most probable token."),
+    _knob("max-tokens", int, "The most tokens a reply may have.", "generation.max_new_tokens"),
+    _knob("temperature", float, "Randomness; 0 always takes the likeliest token."),
     _knob("top-k", int, "Keep the k most probable tokens; 0 keeps all."),
     _knob("top-p", float, "Nucleus sampling; 1 is off."),
     _knob("min-p", float, "Drop tokens below this share of the best; 0 is off."),
@@ -81,14 +83,14 @@ CHAT: tuple[Flag, ...] = (
     Flag(
         ("--schema",),
         str,
-        "JSON schema the reply satisfies: a file or JSON.",
+        "JSON schema the reply must satisfy: a file or JSON.",
         "generation.json_schema",
         "FILE|JSON",
     ),
     Flag(
         ("--grammar",),
         str,
-        "GBNF grammar the reply matches: a file or GBNF.",
+        "GBNF grammar the reply must match: a file or GBNF.",
         "generation.grammar",
         "FILE|GBNF",
     ),
@@ -106,7 +108,7 @@ CHAT: tuple[Flag, ...] = (
     Flag(
         ("--tool-format",),
         str,
-        "How the model writes calls; generic works with any model.",
+        "How the model writes tool calls; generic works with any model.",
         "load.tool_call_format",
         "NAME",
     ),
@@ -131,16 +133,16 @@ SESSION: tuple[Flag, ...] = (
     Flag(
         ("--approve",),
         str,
-        "What runs unasked: ask (nothing), read (reading in the workspace), all (sandboxed); none, plan.",
+        "What runs without asking: ask (nothing), read (workspace reads), all (sandboxed); none, plan.",
         "approve",
         "ask|read|all|none|plan",
     ),
     Flag(("--workspace",), str, "The folder that tools work in; the current one by default.", None, "DIR"),
-    Flag(("--max-turns",), int, "Most rounds of calls and replies.", None, "N"),
-    Flag(("--continue", "-c"), bool, "Go on with the last chat."),
-    Flag(("--resume",), str, "Go on with this chat; without an id, choose one.", None, "[ID]"),
-    Flag(("--fork",), str, "Go on in a copy of this chat.", None, "ID"),
-    Flag(("--private",), bool, "Keep nothing of this chat on disk."),
+    Flag(("--max-turns",), int, "The most rounds of tool calls.", None, "N"),
+    Flag(("--continue", "-c"), bool, "Continue the last chat."),
+    Flag(("--resume",), str, "Continue this chat; without an id, choose one.", None, "[ID]"),
+    Flag(("--fork",), str, "Continue in a copy of this chat.", None, "ID"),
+    Flag(("--private",), bool, "Save nothing of this chat to disk."),
 )
 
 
@@ -182,7 +184,7 @@ def settings_of(given: Mapping[str, Any]) -> Settings:
     for assignment in given.get("set", ()):
         name, equals, text = assignment.partition("=")
         if not equals:
-            raise SettingError(f"--set takes KEY=VALUE, not {quote(assignment)}.")
+            raise SettingError(f"--set expects KEY=VALUE, not {quote(assignment)}.")
         key = full_name(name)
         values[key] = Value(parse(key, text), "--set")
     for flag in (*CHAT, *SESSION):

@@ -105,7 +105,7 @@ class FollowedTurn:
             return code
         names = ", ".join(dict.fromkeys(entry["name"] for entry in self.answer.denied))
         calls = "1 call was" if self._unasked == 1 else f"{self._unasked} calls were"
-        help_text = "`fireside help tools` tells what --approve lets run"
+        help_text = "`fireside help tools` says what --approve allows"
         notify(f"{calls} refused ({names}), because {UNASKED}; {help_text}")
         return ExitCode.DENIED if code is ExitCode.ANSWERED else code
 

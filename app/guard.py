@@ -270,5 +270,5 @@ class _Guard:
         number = os.WTERMSIG(status)
         if number not in _ASKED_TO_END:
             what = signal.strsignal(number) or f"signal {number}"
-            notify(f"the screen ended: {what}. Your chats are kept; `fireside -c` goes on with the last.")
+            notify(f"the screen ended: {what}. Your chats are saved; `fireside -c` continues the last one.")
         return 128 + number

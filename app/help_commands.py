@@ -21,12 +21,12 @@ def show(name: str | None, *, schema: bool, man: bool) -> ExitCode:
         out.write(man_page())
     elif schema:
         if name not in (None, "json"):
-            raise usage("--schema goes with `fireside help json`.")
+            raise usage("--schema can only be used with `fireside help json`.")
         out.write(SCHEMA_FILE.read_text(encoding="utf-8"))
     elif name is None:
         out.write(
             "\n".join(table(topics()))
-            + "\n\nfireside help TOPIC shows one; fireside --help lists the flags.\n"
+            + "\n\nfireside help TOPIC shows a page; fireside --help lists the flags.\n"
         )
     else:
         _write(topic(name).text)
@@ -38,7 +38,7 @@ def completion(shell: str) -> ExitCode:
     from typer.completion import get_completion_script  # pyright: ignore[reportPrivateImportUsage]
 
     if shell not in SHELLS:
-        raise usage(f"Completion is there for {', '.join(SHELLS)}, not for {shell!r}.")
+        raise usage(f"Completion is available for {', '.join(SHELLS)}, not for {shell!r}.")
     script = get_completion_script(prog_name="fireside", complete_var="_FIRESIDE_COMPLETE", shell=shell)
     print(script)
     if is_terminal(sys.stdout):

@@ -36,7 +36,7 @@ def topic(name: str, keymap: Mapping[str, str] | None = None) -> Topic:
     if wanted not in NAMES:
         near = difflib.get_close_matches(wanted[:_LONGEST], NAMES, n=1)
         hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(NAMES)}."
-        raise usage(f"There is no help about {name[:_LONGEST]!r}.", hint)
+        raise usage(f"There is no help page {name[:_LONGEST]!r}.", hint)
     source = (FOLDER / f"{wanted}.md").read_text(encoding="utf-8")
     text = _MARK.sub(lambda mark: _list_of(mark[1], keymap or {}), source)
     return Topic(wanted, text.partition("\n")[0].lstrip("# "), text)

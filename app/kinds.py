@@ -101,9 +101,9 @@ def _one_of(choices: tuple[str, ...]) -> str:
 
 
 _TYPES: dict[Kind, tuple[tuple[type, ...], str]] = {
-    "text": ((str,), "a text"),
-    "name": ((str,), "a name or a file, and not empty"),
-    "texts": ((tuple,), "a text or a list of texts"),
+    "text": ((str,), "text"),
+    "name": ((str,), "a name or a file path"),
+    "texts": ((tuple,), "text, or a list of texts"),
     "int": ((int,), "a whole number"),
     "count": ((int,), "a whole number of at least 1"),
     "index": ((int,), "a whole number of at least 0"),
@@ -207,7 +207,7 @@ def _json(key: str, text: str, number: Callable[[str], float] = float) -> Any:
     except json.JSONDecodeError as err:
         reason = f"{err.msg} at line {err.lineno}, column {err.colno}"
     except UnicodeEncodeError:
-        reason = "it has half of a surrogate pair, which is no character"
+        reason = "it has half of a surrogate pair, which is not a character"
     except RecursionError:
         reason = "it is nested too deeply"
     except ValueError as err:
@@ -219,7 +219,7 @@ def _json(key: str, text: str, number: Callable[[str], float] = float) -> Any:
 
 def _finite(text: str) -> float:
     if not math.isfinite(value := float(text)):
-        raise ValueError(f"{text[:QUOTED_CHARS]} is no finite number")
+        raise ValueError(f"{text[:QUOTED_CHARS]} is not a finite number")
     return value
 
 

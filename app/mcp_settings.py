@@ -69,23 +69,23 @@ def _server(name: str, fields: Any, where: str) -> McpServerConfig:
     values = cast("dict[str, Any]", fields)
     if unknown := sorted(values.keys() - _FIELDS):
         raise SettingError(
-            f"{where} takes {', '.join(sorted(_FIELDS))}, not {', '.join(map(quote, unknown[:3]))}."
+            f"{where} expects {', '.join(sorted(_FIELDS))}, not {', '.join(map(quote, unknown[:3]))}."
         )
     command, url = values.get("command"), values.get("url")
     if (command is None) == (url is None):
         raise SettingError(f"{where} needs either a command to start or a url.")
     if url is not None and not (isinstance(url, str) and url.startswith(("http://", "https://"))):
-        raise SettingError(f"{where}: url is an http:// or https:// address, not {quote(url)}.")
+        raise SettingError(f"{where}: url must be an http:// or https:// address, not {quote(url)}.")
     environment = values.get("environment", {})
     if not isinstance(environment, dict) or not all(
         isinstance(value, str) for value in cast("dict[str, Any]", environment).values()
     ):
-        raise SettingError(f"{where}: environment is a table of texts.")
+        raise SettingError(f"{where}: environment must be a table of strings.")
     program = _texts(command, f"{where}: command", least=1) if command is not None else ()
     for index, part in enumerate(program):
         if (os.sep in part if index == 0 else part.endswith(_SCRIPTS)) and not part.startswith((os.sep, "-")):
             # It would be whatever has this name in the current folder.
-            raise SettingError(f"{where}: command names {quote(part)} by its whole path.")
+            raise SettingError(f"{where}: command names {quote(part)} by its full path.")
     return McpServerConfig(
         name,
         program,
@@ -99,5 +99,5 @@ def _texts(value: Any, where: str, *, least: int = 0) -> tuple[str, ...]:
     items = cast("list[Any]", value) if isinstance(value, list) else []
     fits = isinstance(value, list) and all(isinstance(item, str) and item for item in items)
     if not fits or len(items) < least:
-        raise SettingError(f'{where} is a list of texts, such as ["program", "argument"].')
+        raise SettingError(f'{where} must be a list of strings, such as ["program", "argument"].')
     return tuple(items)

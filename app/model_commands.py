@@ -113,8 +113,12 @@ def stop_running(name: str | None, *, every: bool) -> ExitCode:
     found = running_models()
     chosen = [one for one in found if every or name in (str(one.pid), one.model)]
     if not chosen and (name is not None or not every):
-        what = f"No Fireside with the model or the process id {name} runs." if name else "Name one to stop."
-        raise usage(what, "`fireside models ps` lists them; --all stops every one.")
+        what = (
+            f"No running Fireside has the model or the process id {name}."
+            if name
+            else "Name the one to stop."
+        )
+        raise usage(what, "`fireside models ps` lists them; --all stops all of them.")
     code = ExitCode.ANSWERED
     for one in chosen:
         try:
@@ -157,7 +161,7 @@ def remove(name: str, *, yes: bool) -> ExitCode:
         raise Failure(
             "not_confirmed",
             "Nothing was deleted.",
-            remedy=f"Say yes beforehand: fireside models rm {name} --yes",
+            remedy=f"To agree beforehand: fireside models rm {name} --yes",
             exit_code=ExitCode.FAILED,
         )
     try:

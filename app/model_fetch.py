@@ -61,7 +61,7 @@ def fetch(name: str, *, consent: bool, projector: bool = True) -> Path:
             raise Failure(
                 "not_confirmed",
                 "Nothing was fetched.",
-                remedy=f"Say yes beforehand: fireside models pull {name} --yes",
+                remedy=f"To agree beforehand: fireside models pull {name} --yes",
                 exit_code=ExitCode.FAILED,
             )
         return hub.pull(wanted, Meter())

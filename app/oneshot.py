@@ -199,7 +199,7 @@ def loaded(
     try:
         if model.handle.info.is_embedding:
             raise ModelLoadError(
-                f"{model.handle.info.path.stem} is an embedding model and writes no text.",
+                f"{model.handle.info.path.stem} is an embedding model and cannot write text.",
                 cause="not_a_chat_model",
                 remedy="Choose a chat model; `fireside models list` shows what is here.",
             )
@@ -297,7 +297,7 @@ def print_prompt(job: OneShot, prompt: str, tokens: int | None, max_seq: int, mo
         out.write("" if prompt.endswith("\n") else "\n")
         out.flush()
         needed = (tokens or 0) + (1 if job.raw else kept_for_reply(job.settings.generation(), max_seq).room)
-        fits = "" if needed <= max_seq else ", which it does not fit with the room that a reply needs"
+        fits = "" if needed <= max_seq else "; it does not fit with the room that a reply needs"
         notify(f"{'?' if tokens is None else tokens} tokens of a context of {max_seq}{fits}")
     else:
         write_json(out, {"prompt": prompt, "tokens": tokens, "max_seq": max_seq, "model": model})
@@ -338,14 +338,14 @@ def verdict(job: OneShot, answer: Answer) -> ExitCode:
     if config.json_schema is not None or config.grammar is not None:
         answer.failure = Failure(
             "schema_cut",
-            f"The reply was cut by {limit} before it satisfied the schema or grammar.",
+            f"The reply was cut off by {limit} before it satisfied the schema or grammar.",
             remedy="Give it more tokens, or ask for less.",
             exit_code=ExitCode.CUT,
         )
         notify(str(answer.failure))
         return ExitCode.CUT
     if any(outcome.reasoning and not outcome.text for outcome in cut):
-        notify(f"the reply was cut by {limit} while the model was still thinking; --no-think skips that")
+        notify(f"the reply was cut off by {limit} while the model was still thinking;  --no-think skips that")
     elif config.max_new_tokens is None:
-        notify("the reply was cut because the context window is full; --ctx makes it larger")
+        notify("the reply was cut off because the context window is full;  --ctx makes it larger")
     return ExitCode.ANSWERED

@@ -41,9 +41,9 @@ def run(
     choice = job.chat
     if job.raw or job.replies > 1:
         flag = "--raw" if job.raw else "--replies"
-        raise usage(f"{flag} goes with a single prompt, not with tools, pictures or a chat that goes on.")
+        raise usage(f"{flag} works only with a single prompt, not with tools, pictures or a continued chat.")
     if pictures and job.dry_run:
-        raise usage("--dry-run shows text, and there is a picture.")
+        raise usage("--dry-run shows text only, but a picture was given.")
     folder = chosen_folder(choice.workspace) if choice.tools or choice.workspace else None
     if choice.tools and folder is None:
         notify(NOWHERE)
@@ -127,7 +127,7 @@ async def _existing(manager: SessionManager, job: oneshot.OneShot) -> SessionSna
     elif choice.last:
         last = await manager.last_used()
         if last is None:
-            raise usage("There is no chat to go on with.", "Begin one without -c.")
+            raise usage("There is no chat to continue.", "Start one without -c.")
         found = await manager.get(last.id, include_items=False)
     else:
         return None
@@ -170,7 +170,7 @@ def _check(card: ChatCard, job: oneshot.OneShot) -> None:
     if card.kind == "embedding":
         raise Failure(
             "not_a_chat_model",
-            f"{card.model_id} is an embedding model and writes no text.",
+            f"{card.model_id} is an embedding model and cannot write text.",
             remedy="Choose a chat model; `fireside models list` shows what is here.",
             exit_code=ExitCode.NO_MODEL,
         )
@@ -178,7 +178,7 @@ def _check(card: ChatCard, job: oneshot.OneShot) -> None:
         return
     missing = usage(
         f"The chat template of {card.model_id} has no way to call tools.",
-        "Add --tool-format generic, which has it call them in a form that a grammar enforces, "
+        "Add --tool-format generic, which makes it call them in a form that a grammar enforces, "
         "or choose a model made for tools.",
     )
     origin = job.settings.values["tools"].origin

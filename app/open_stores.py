@@ -47,4 +47,4 @@ def refuse(file: str | os.PathLike[str]) -> None:
         except OSError:
             continue
         if is_part:
-            raise OSError(errno.EBUSY, "it is a part of the store of your chats")
+            raise OSError(errno.EBUSY, "it is part of the store of your chats")

@@ -19,11 +19,12 @@ def pick_chat() -> str:
     """
     if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
         raise usage(
-            "--resume needs the id of a chat here.", "`fireside sessions list` shows them; -c takes the last."
+            "--resume needs the id of a chat where nobody can choose.",
+            "`fireside sessions list` shows them; -c continues the last one.",
         )
     chats = recent(_SHOWN)
     if not chats:
-        raise usage("There is no chat to go on with.", "Begin one without --resume.")
+        raise usage("There is no chat to continue.", "Start one without --resume.")
     rows = [(str(number), changed_at(one), one.title or "-") for number, one in enumerate(chats, 1)]
     print("\n".join(table(rows)), file=sys.stderr)
     while True:

@@ -81,9 +81,7 @@ def _plain(value: Any) -> Any:
 
 def _file(name: str) -> Path:
     if not _NAME.fullmatch(name):
-        raise SettingError(
-            f"a profile's name is made of letters, digits, dots and dashes, not {quote(name)}."
-        )
+        raise SettingError(f"a profile's name may have letters, digits, dots and dashes, not {quote(name)}.")
     return profiles_folder() / f"{name}.toml"
 
 

@@ -99,9 +99,9 @@ def _allowed(data: bytes, origin: str) -> tuple[dict[str, Value], list[str]]:
     kept = {key: item for key, item in found.items() if key in ALLOWED}
     notices: list[str] = []
     if ignored := sorted((found.keys() - ALLOWED) | tables_in(data, origin)):
-        notices.append(f"{origin}: {', '.join(ignored)} counts only in your own settings, so it is not used")
+        notices.append(f"{origin}: {', '.join(ignored)} works only in your own settings, so it is not used")
     if (model := kept.get("model")) is not None and _is_path(model.value):
-        raise SettingError(f"{origin}: model must be the name of a model; a project names no file.")
+        raise SettingError(f"{origin}: model must be the name of a model; a project cannot name a file.")
     for key in ("tools", "hidden_tools"):
         if key in kept:
             _require_names(key, kept[key])
@@ -115,7 +115,7 @@ def _require_names(key: str, tools: Value) -> None:
             if not _TOOL_NAMES.fullmatch(name.strip()) or name.strip().endswith(".py"):
                 raise SettingError(
                     f"{tools.origin}: {key} must be names of tools or patterns of them, not {quote(text)}; "
-                    f"a project names no file. Its own tools lie in {_FOLDER}/tools."
+                    f"a project cannot name a file. Its own tools are in {_FOLDER}/tools."
                 )
 
 

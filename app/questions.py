@@ -40,7 +40,7 @@ def answer(question: str) -> str | None:
             return None
         if not _more_came():
             return line.strip().lower()
-        say("\nSeveral lines came at once, which is no answer.")
+        say("\nSeveral lines at once do not count as an answer.")
 
 
 def rows_of(text: str) -> list[str]:
@@ -68,7 +68,7 @@ def read_through(rows: list[str]) -> bool:
             return True
         while True:
             left = len(rows) - place
-            said = answer(f"{left:,} rows unread: [enter] shows more, [u] goes on all the same, [n]o ")
+            said = answer(f"{left:,} rows unread: [enter] shows more, [u] continues anyway, [n]o ")
             if said in (None, "u", "n", "no", "q"):
                 return said == "u"
             if not said:

@@ -43,7 +43,7 @@ def show_all(*, limit: int, archived: bool, as_json: bool) -> ExitCode:
         rows = [(one.id, _date(one.updated_at), one.status, one.title or "-") for one in found]
         print("\n".join(table([_HEADINGS, *rows])))
     else:
-        print('There is no chat yet. `fireside -p "..."` begins one.')
+        print('There are no chats yet. Start one with: fireside -p "..."')
     return ExitCode.ANSWERED
 
 
@@ -167,12 +167,12 @@ def remove(names: Sequence[str], *, yes: bool, undo: bool) -> ExitCode:
             raise Failure(
                 "not_confirmed",
                 "Nothing was deleted.",
-                remedy="Say yes beforehand: --yes",
+                remedy="To agree beforehand, add --yes.",
                 exit_code=ExitCode.FAILED,
             )
         for one in found:
             await manager.delete(one.id)
-        notify("deleted; for 30 days `fireside sessions rm --undo ID` takes it back")
+        notify("deleted; for 30 days it can be restored with: fireside sessions rm --undo ID")
 
     _with_manager(work)
     return ExitCode.ANSWERED

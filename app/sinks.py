@@ -177,7 +177,7 @@ class TextSink:
             self._held.clear()
             block = first_fenced_block(held)
             if block is None:
-                notify("the reply holds no fenced block; this is the whole reply")
+                notify("the reply contains no fenced block; this is the whole reply")
             self._write(held if block is None else block)
         elif self._markdown is not None:
             self._markdown.finish()

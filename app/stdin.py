@@ -60,7 +60,7 @@ def read_file(name: str) -> str:
     if _is_binary(data):
         raise usage(
             f"{clip(name)} is not UTF-8 text.",
-            "--attach takes PDFs and text of other encodings.",
+            "--attach accepts PDFs and text in other encodings.",
         )
     return decode(data, name)
 
@@ -120,7 +120,7 @@ def _may_be_wide(data: bytes) -> bool:
 def decode(data: bytes, name: str) -> str:
     """`data` as text, without a byte order mark: UTF-16 and UTF-32, else UTF-8 with bad bytes replaced."""
     if len(data) > LIMIT_BYTES:
-        raise usage(f"{name} is larger than {LIMIT_BYTES // 2**20} MiB; no context window holds that.")
+        raise usage(f"{name} is larger than {LIMIT_BYTES // 2**20} MiB; no context window is that large.")
     encoding = marked_encoding(data) or unmarked_wide(data[:_SAMPLE_BYTES])
     return data.decode(encoding or "utf-8-sig", errors="replace")
 

@@ -29,7 +29,7 @@ def makes_room(error: BaseException | None, *, told: bool = True) -> bool:
     # What was typed ahead was meant for the chat.
     with contextlib.suppress(termios.error, OSError, ValueError, AttributeError):
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
-    question = "Keep the damaged file aside, and begin with an empty store?"
+    question = "Set the damaged file aside, and start with an empty store?"
     if not agreed(question if told else f"{damage.message}\n{question}"):
         return False
     try:
@@ -37,7 +37,7 @@ def makes_room(error: BaseException | None, *, told: bool = True) -> bool:
     except ServerError as err:
         notify(str(err))
         return False
-    notify(f"it is kept as {aside}" if aside != damage.path else "there is a new store by now")
+    notify(f"it is kept as {aside}" if aside != damage.path else "a new store exists already")
     return True
 
 

@@ -122,7 +122,7 @@ def color_depth(
     if choice == "always":
         return color_system(environ)
     if choice != "auto":
-        raise ValueError(f"--color takes {', '.join(COLOR_CHOICES)}, not {choice!r}.")
+        raise ValueError(f"--color expects {', '.join(COLOR_CHOICES)}, not {choice!r}.")
     return color_system(environ) if takes_styles(stream or sys.stdout, environ) else None
 
 

@@ -315,13 +315,13 @@ class _File:
         """The table of that name; an empty one if there is none."""
         value = self.data.get(name, {})
         if not isinstance(value, dict):
-            raise self.error("", name, f"{name} is to be a table.")
+            raise self.error("", name, f"{name} must be a table.")
         return cast("dict[str, Any]", value)
 
     def value(self, key: str, kind: type[Any], word: str) -> Any:
         """The value of a key of the file's head."""
         if not isinstance(value := self.data.get(key), kind):
-            raise self.error("", key, f"{key} is to be {word}.")
+            raise self.error("", key, f"{key} must be {word}.")
         return value
 
     def error(self, table: str, key: str, reason: str) -> ThemeError:
@@ -346,12 +346,12 @@ def _parse(path: Path) -> Theme:
     file = _File(path)
     name = file.value("name", str, "the name of the file without .toml")
     if name != path.stem:
-        raise file.error("", "name", f"name is to be {path.stem!r}, as the file.")
+        raise file.error("", "name", f"name must be {path.stem!r}, like the file.")
     title = sanitize(file.value("title", str, "a few words about the theme")).replace("\n", " ")
     syntax: dict[Code, Style] = {kind: _style(file, kind) for kind in CODE}
     for kind in file.table("syntax"):
         if kind not in CODE:
-            raise file.error("syntax", kind, f"{kind} is no part of code; those are {', '.join(CODE)}.")
+            raise file.error("syntax", kind, f"{kind} is not a part of code; those are {', '.join(CODE)}.")
     if name == TERMINAL and "colors" not in file.data:
         return Theme(name, title, True, None, syntax)
     dark = file.value("dark", bool, "true or false")
@@ -364,7 +364,7 @@ def _colors(file: _File, dark: bool) -> dict[Tone, Shade]:
         if key not in ROLES:
             close = difflib.get_close_matches(key, ROLES, 1)
             hint = f"; did you mean {close[0]}?" if close else f"; those are {', '.join(ROLES)}."
-            raise file.error("colors", key, f"{key} is no role{hint}")
+            raise file.error("colors", key, f"{key} is not a role{hint}")
     colors: dict[Tone, Shade] = {}
     for role in ROLES:
         if role not in given:
@@ -394,7 +394,7 @@ def _shade(file: _File, table: str, key: str, value: Any) -> Shade:
         case [str(color), int(index)] if 16 <= index <= 255:
             pass
         case _:
-            raise file.error(table, key, f'{key} is to be "#rrggbb" or ["#rrggbb", 16 to 255].')
+            raise file.error(table, key, f'{key} must be "#rrggbb" or ["#rrggbb", 16 to 255].')
     try:
         rgb_of(color)
     except ValueError as err:
@@ -406,5 +406,5 @@ def _style(file: _File, kind: Code) -> Style:
     value = file.table("syntax").get(kind, "text")
     role, *attributes = value.split() if isinstance(value, str) and value.strip() else [""]
     if role not in ROLES or not set(attributes) <= set(ATTRIBUTES):
-        raise file.error("syntax", kind, f"{kind} is to be a role, then {', '.join(ATTRIBUTES)} if you like.")
+        raise file.error("syntax", kind, f"{kind} must be a role, then {', '.join(ATTRIBUTES)} if you like.")
     return Style(role, cast("tuple[Attribute, ...]", tuple(attributes)))

@@ -48,7 +48,7 @@ def choose(
     patterns, files = split_choices(values)
     for file in files:
         if not file.is_file():
-            raise usage(f"There is no tool file {file}.", "`--tools` takes names of tools and .py files.")
+            raise usage(f"There is no tool file {file}.", "`--tools` accepts names of tools and .py files.")
     found = registry(project, files, patterns)
     try:
         names = list(found.select(patterns))

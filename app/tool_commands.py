@@ -91,7 +91,7 @@ def run_one(name: str, given: Sequence[str], workspace: str | None, *, yes: bool
             raise Failure(
                 "not_confirmed",
                 f"Nothing was run. {decision.always}",
-                remedy="Say yes beforehand: --yes",
+                remedy="To agree beforehand, add --yes.",
                 exit_code=ExitCode.DENIED,
             )
     context = ToolContext(
@@ -121,7 +121,7 @@ def trust(directory: str | None, *, revoke: bool) -> ExitCode:
         files = project_files(folder)
         if not files:
             raise usage(
-                f"{folder} has nothing of its own: no tools, settings or prompts in {TOOLS_FOLDER.parent}, "
+                f"{folder} has nothing to trust: no tools, settings or prompts in {TOOLS_FOLDER.parent}, "
                 f"and no {INSTRUCTIONS_FILE}."
             )
         found = trust_book().check_project(folder, files)
@@ -130,7 +130,7 @@ def trust(directory: str | None, *, revoke: bool) -> ExitCode:
             return ExitCode.ANSWERED
         if fault := read_tools(folder).fault:
             notify(f"its tools cannot be used: {fault}")
-        what = "has changed since it was trusted" if found.state == "changed" else "would bring this along"
+        what = "has changed since it was trusted" if found.state == "changed" else "contains this"
         asked = f"{one_row(str(folder))} {what}. Trust it, with exactly these files?"
         if not agreed(f"{found.difference}\n\n{asked}"):
             raise Failure(
@@ -162,9 +162,9 @@ def _folder_to_trust(path: str | None) -> Path:
     try:
         folder = Path(path or ".").expanduser().resolve()
     except (OSError, RuntimeError) as err:
-        raise usage("`fireside trust` takes a folder, and there is none here.") from err
+        raise usage("`fireside trust` expects a folder, but the current folder does not exist.") from err
     if not folder.is_dir():
-        raise usage(f"`fireside trust` takes a folder; {folder} is none.")
+        raise usage(f"`fireside trust` expects a folder; {folder} is not one.")
     return folder
 
 
@@ -176,7 +176,7 @@ def _load(name: str, workspace: str | None) -> Tool:
         names = [one.name for one in found.manifests() if one.source == "file"]
         if len(names) != 1:
             reason = " ".join(found.warnings) or f"{name} defines {len(names)} tools: {', '.join(names)}."
-            raise usage(f"{name} is not one tool. {reason}")
+            raise usage(f"{name} is not a single tool. {reason}")
         name = names[0]
     try:
         return found.get(name)
@@ -192,14 +192,14 @@ def _arguments(made: Tool, given: Sequence[str]) -> dict[str, Any]:
         try:
             whole = json.loads(given[0])
         except (ValueError, RecursionError) as err:
-            raise usage(f"The arguments are no JSON object: {err}.") from err
+            raise usage(f"The arguments are not a JSON object: {err}.") from err
         return dict(whole)
     properties: Mapping[str, Any] = made.parameters.get("properties", {})
     found: dict[str, Any] = {}
     for text in given:
         name, equals, value = text.partition("=")
         if not equals:
-            raise usage(f"Arguments are KEY=VALUE or one JSON object, not {text!r}.")
+            raise usage(f"Arguments must be KEY=VALUE or one JSON object, not {text!r}.")
         found[name] = _value(value, properties.get(name, {}))
     return found
 

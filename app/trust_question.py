@@ -33,7 +33,7 @@ def ask_about_trust(folder: Path | None = None) -> None:
         found = book.check_project(folder, files)
         if found.state == "trusted" or (mark := _mark(folder, files)) in _declined():
             return
-        what = "has changed since you trusted it" if found.state == "changed" else "brings this along"
+        what = "has changed since you trusted it" if found.state == "changed" else "contains this"
         sizes = ", ".join(
             f"{_in_one_line(name)} ({len(data):,} bytes)" for name, data in sorted(files.items())
         )
@@ -109,4 +109,4 @@ def _decline(mark: str) -> None:
     try:
         paths.write_private(paths.state_dir() / _DECLINED, "\n".join(marks) + "\n")
     except OSError as err:
-        notify(f"your answer could not be kept: {err.strerror or err}")
+        notify(f"your answer could not be saved: {err.strerror or err}")

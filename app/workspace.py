@@ -34,5 +34,5 @@ def chosen_folder(named: str | None) -> Path | None:
     """As `working_folder`, for what a flag names: a usage failure where it is not a folder."""
     folder = working_folder(named)
     if named and folder is not None and not folder.is_dir():
-        raise usage(f"--workspace takes a folder; {folder} is none.")
+        raise usage(f"--workspace expects a folder; {folder} is not one.")
     return folder

@@ -104,7 +104,7 @@ class Aside:
             if which in (kept.id, str(number)):
                 return kept
         held = f"there are {len(found)}" if found else "nothing was moved aside"
-        raise AsideError(f"{which[:40]!r} is not one of the files that were moved aside:  {held}.")
+        raise AsideError(f"{which[:40]!r} is not one of the files that were moved aside: {held}.")
 
     def text(self, kept: Kept, limit_bytes: int = 20_000) -> str:
         """What a person sees before allowing it: a file's text, a link's target, a folder's names."""
@@ -125,13 +125,13 @@ class Aside:
         try:
             parent = folder_at(path.parent, create=True)
         except OSError as err:
-            raise AsideError(f"{path} cannot be put back:  {err.strerror}.") from err
+            raise AsideError(f"{path} cannot be put back: {err.strerror}.") from err
         try:
             if _is_there(path.name, parent):
                 raise AsideError(f"{path} already exists; move it away first. Nothing was changed.")
             _bring(self._folder() / kept.id / _THING, path.name, parent)
         except OSError as err:
-            raise AsideError(f"{path} cannot be put back:  {err.strerror or err}.") from err
+            raise AsideError(f"{path} cannot be put back: {err.strerror or err}.") from err
         finally:
             os.close(parent)
         self.drop(kept)

@@ -43,7 +43,7 @@ def calculate(expression: str) -> str:
         with localcontext(context):
             return _shown(_value(tree.body, text.strip(), 0))
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as err:
-        raise ToolError(f"{expression[:200]!r} is not arithmetic:  {_first_line(err)}.") from err
+        raise ToolError(f"{expression[:200]!r} is not arithmetic: {_first_line(err)}.") from err
     except (ZeroDivisionError, DecimalException, OverflowError) as err:
         raise ToolError(f"{expression[:200]!r} has no value that can be shown: {_why(err)}.") from err
 

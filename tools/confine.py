@@ -142,13 +142,13 @@ def _settle(
             # Closed, nothing in it could be looked at, and the person could not either.
             space.root.chmod(flight.mode)
         if not before.is_whole:  # What it did not get to would seem to be made since.
-            return f"[the files it left could not be checked:  {before.trouble}]"
+            return f"[the files it left could not be checked: {before.trouble}]"
         guarded = wrapped.guarded if flight.is_alone else frozenset[Key]()
         left = compare(before, look_over(space), guarded, expected, flight.taken)
         return tidy(space, left, context.aside) if confined else _told(space, left)
     except Exception as err:  # Whatever it left, its output must not get lost over that.
         logger.warning("what a run left could not be checked", exc_info=True)
-        return f"[the files it left could not be checked, so check them yourself:  {type(err).__name__}]"
+        return f"[the files it left could not be checked, so check them yourself: {type(err).__name__}]"
 
 
 def compare(
@@ -220,14 +220,14 @@ def tidy(space: Workspace, left: Left, aside: Aside) -> str:
             f"a person can review and allow it:  /tools aside, fireside tools aside"
         )
     if stuck:
-        parts.append(f"could not be moved aside, so check it:  {_named(space, stuck)}")
+        parts.append(f"could not be moved aside, so check it: {_named(space, stuck)}")
     if replaced:
         parts.append(
-            f"replaced by something else while this ran, and other programs run or obey it, so check it:  "
+            f"replaced by something else while this ran, and other programs run or obey it, so check it: "
             f"{_named(space, replaced)}"
         )
     if left.trouble:
-        parts.append(f"not everything was checked:  {left.trouble}")
+        parts.append(f"not everything was checked: {left.trouble}")
     return "\n".join(f"[{part}]" for part in parts)
 
 
@@ -235,7 +235,7 @@ def _told(space: Workspace, left: Left) -> str:
     spots = [spot for spot, _ in left.spots]
     parts = [f"made or changed, and other programs run or obey it: {_named(space, spots)}"] if spots else []
     if left.trouble:
-        parts.append(f"not everything was checked:  {left.trouble}")
+        parts.append(f"not everything was checked: {left.trouble}")
     return "\n".join(f"[{part}]" for part in parts)
 
 

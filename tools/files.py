@@ -136,7 +136,7 @@ def _edited(arguments: Mapping[str, Any], old: bytes | None) -> bytes:
         )
     if count > 1 and arguments.get("everywhere") is not True:
         raise ToolError(
-            f"old_text occurs {count} times in {arguments['path']}:  "
+            f"old_text occurs {count} times in {arguments['path']}: "
             f"give more of the lines around it, or set everywhere."
         )
     if len(text) + count * (len(after) - len(before)) > COMPARED_BYTES:

@@ -192,7 +192,7 @@ def _diff(facts: Facts, place: Place, contents: dict[Path, str]) -> tuple[str, s
     except (FileNotFoundError, NotADirectoryError):
         old = None
     except (OSError, ToolError) as err:
-        return "", f"the present content of {shown} cannot be read:  {visible(str(err))}"
+        return "", f"the present content of {shown} cannot be read: {visible(str(err))}"
     contents[place.path] = content_digest(old)
     if change is None or (old is not None and len(old) > COMPARED_BYTES):
         return "", f"the present content of {shown} is too large to show, over {COMPARED_BYTES:,} bytes"

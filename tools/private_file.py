@@ -48,7 +48,7 @@ class PrivateFile:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = os.open(self._path.with_suffix(".lock"), flags, 0o600)
         except OSError as err:
-            raise PrivateFileError(f"{self._path} cannot be saved:  {err.strerror}.") from err
+            raise PrivateFileError(f"{self._path} cannot be saved: {err.strerror}.") from err
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -67,4 +67,4 @@ class PrivateFile:
             draft.replace(self._path)
         except OSError as err:
             draft.unlink(missing_ok=True)
-            raise PrivateFileError(f"{self._path} cannot be saved:  {err.strerror}.") from err
+            raise PrivateFileError(f"{self._path} cannot be saved: {err.strerror}.") from err

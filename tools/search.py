@@ -75,7 +75,7 @@ def _must_be_searchable(attempt: Attempt) -> None:
         try:
             re.compile(arguments["text"])
         except (re.error, RecursionError, OverflowError) as err:
-            raise ToolError(f"text is not a regular expression:  {err}.") from err
+            raise ToolError(f"text is not a regular expression: {err}.") from err
 
 
 @tool(does="read", touch=_PATH, time_s=60.0, check=_must_be_searchable)

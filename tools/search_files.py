@@ -179,7 +179,7 @@ def main(arguments: list[str]) -> int:
     try:
         pattern = re.compile(job["pattern"], re.IGNORECASE if job["ignore_case"] else 0)
     except (re.error, RecursionError, OverflowError) as err:
-        print(f"That is not a regular expression:  {err}.")
+        print(f"That is not a regular expression: {err}.")
         return 2
     space = Workspace.at(job["workspace"], hidden=tuple(map(Path, job["hidden"])))
     root = Path(job["root"])

@@ -93,7 +93,7 @@ def _next(url: str, target: str) -> str:
         here, there = urlsplit(url), urlsplit(following)
         same = _site(here.hostname) == _site(there.hostname) and there.port in (here.port, None)
     except ValueError as err:
-        raise ToolError(f"It redirects to something that is not a web address:  {target[:200]!r}.") from err
+        raise ToolError(f"It redirects to something that is not a web address: {target[:200]!r}.") from err
     if not same or (here.scheme, there.scheme) == ("https", "http"):
         # An open redirect of an allowed site must not carry anything to another.
         raise ToolError(f"It redirects to {following[:500]}; read that address if you want it.")
@@ -125,12 +125,12 @@ async def _request(client: httpx.AsyncClient, url: str, listed: Sequence[str]) -
 def _check_address(url: str) -> tuple[SplitResult, int]:
     """A full http or https address in its parts, and its port. Raises ToolError for anything else."""
     if len(url) > _MOST_ADDRESS or any(char <= " " or char in "\x7f\\" for char in url):
-        raise ToolError(f"That is not a web address:  {url[:200]!r}.")
+        raise ToolError(f"That is not a web address: {url[:200]!r}.")
     try:
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
     except ValueError as err:
-        raise ToolError(f"That is not a web address:  {url[:200]!r}.") from err
+        raise ToolError(f"That is not a web address: {url[:200]!r}.") from err
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ToolError("Only full http and https addresses can be read.")
     if parts.username is not None or parts.password is not None:

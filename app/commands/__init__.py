@@ -79,7 +79,8 @@ async def run_line(face: Face, line: str) -> None:
         hint = f"Did you mean /{near[0]}?" if near else "/help lists them."
         said = clean(name)[:LONGEST_NAME]
         face.say(
-            f"There is no command /{said}. {hint} Two slashes send text that begins with one.", error=True
+            f"There is no command /{said}. {hint} To send text that begins with a slash, type two.",
+            error=True,
         )
         return
     await run(face, command, *rest)

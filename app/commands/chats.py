@@ -31,7 +31,7 @@ async def _new(face: Face, rest: str) -> None:
 
 async def _private(face: Face, rest: str) -> None:
     await face.new_session(private=True)
-    face.say("A private chat: nothing of it reaches a disk, but by /export.")
+    face.say("Private chat: nothing is saved unless you /export it.")
 
 
 async def _chats(face: Face, rest: str) -> None:
@@ -46,12 +46,12 @@ async def _resume(face: Face, rest: str) -> None:
         return
     listed = await _listed(face)
     if not listed:
-        face.say("There is no chat yet. Your first message begins one.")
+        face.say("There are no chats yet. Your first message starts one.")
         return
     choices = [
         Choice(
             one.id,
-            one.title or "(no title)",
+            one.title or "(untitled)",
             f"{date(one.updated_at)}  {one.id.removeprefix('sess_')[:SHOWN_ID_CHARS]}",
         )
         for one in listed
@@ -79,7 +79,7 @@ async def _fork(face: Face, rest: str) -> None:
         return
     copy = await face.manager.fork(face.session_id, rest or None)
     await face.open_session(copy)
-    face.say("You are in a copy of the chat; the first one stays as it was.")
+    face.say("This is a copy of the chat; the original is unchanged.")
 
 
 async def _rename(face: Face, rest: str) -> None:
@@ -101,7 +101,7 @@ async def _search(face: Face, rest: str) -> None:
         return
     hits = await face.manager.search(rest)
     if not hits:
-        face.say(f"No chat holds {cut(rest)}.")
+        face.say(f"No matches for {cut(rest)}.")
         return
     choices = [
         Choice(
@@ -127,8 +127,8 @@ async def _undelete(face: Face, rest: str) -> None:
     if not gone:
         face.say("No chat was deleted in the last 30 days.")
         return
-    choices = [Choice(one.id, one.title or "(no title)", date(one.updated_at)) for one in gone]
-    chosen = gone[0].id if len(gone) == 1 else await choose(face, "Which chat comes back?", choices)
+    choices = [Choice(one.id, one.title or "(untitled)", date(one.updated_at)) for one in gone]
+    chosen = gone[0].id if len(gone) == 1 else await choose(face, "Which chat should be restored?", choices)
     if chosen is not None:
         await face.manager.undelete(chosen)
         await face.open_session(chosen)
@@ -138,25 +138,25 @@ async def _pin(face: Face, rest: str) -> None:
     session_id = await face.session()
     pinned = (await face.manager.get(session_id, include_items=False)).pinned
     await face.manager.pin(session_id, not pinned)
-    face.say("This chat is no longer pinned." if pinned else "This chat stays at the top of the list.")
+    face.say("This chat is unpinned." if pinned else "This chat is pinned to the top of the list.")
 
 
 async def _archive(face: Face, rest: str) -> None:
     if face.session_id is None:
-        face.say("There is nothing to put away: this chat is empty.")
+        face.say("There is nothing to archive: this chat is empty.")
         return
     if face.is_private:
-        face.say("A private chat is not kept, so it cannot be put away; /delete closes it.")
+        face.say("A private chat is not saved, so it cannot be archived; /delete closes it.")
         return
     session_id = face.session_id
     await face.manager.archive(session_id)
     await face.new_session()
-    face.say("The chat is put away; `fireside sessions list --all` shows it.")
+    face.say("The chat is archived; `fireside sessions list --all` shows it.")
 
 
 async def _export(face: Face, rest: str) -> None:
     if face.session_id is None:
-        face.say("There is nothing to write out yet: this chat is empty.")
+        face.say("There is nothing to export yet: this chat is empty.")
         return
     first, _, name = rest.partition(" ")
     if first not in _FORMATS:
@@ -168,7 +168,7 @@ async def _export(face: Face, rest: str) -> None:
     chosen: ExportFormat = format  # pyright: ignore[reportAssignmentType]  # one of the keys above
     text = await face.manager.export(face.session_id, chosen)
     if (target := await write_file(face, name, text)) is not None:
-        face.say(f"The chat is in {clean(str(target))}.")
+        face.say(f"Chat exported to {clean(str(target))}.")
 
 
 async def _import(face: Face, rest: str) -> None:
@@ -177,7 +177,7 @@ async def _import(face: Face, rest: str) -> None:
         return
     ids = await face.manager.import_(Path(name.strip()).expanduser())
     if not ids:
-        face.say("There is no chat in that file.")
+        face.say("That file contains no chats.")
     elif len(ids) == 1:
         await face.open_session(ids[0])
     else:
@@ -187,32 +187,30 @@ async def _import(face: Face, rest: str) -> None:
 async def _complete_chats(face: Face, rest: str) -> Sequence[Completion]:
     wanted = rest.lower()
     return [
-        Completion(one.id.removeprefix("sess_"), cut(one.title or "(no title)", 60))
+        Completion(one.id.removeprefix("sess_"), cut(one.title or "(untitled)", 60))
         for one in await _listed(face)
         if one.id.removeprefix("sess_").startswith(wanted) or (wanted and wanted in (one.title or "").lower())
     ]
 
 
 COMMANDS = (
-    Command("new", "/new [TITLE]", "begin a new chat", _new, ("clear",), "ctrl+n"),
-    Command("chats", "/chats", "the chats there are; choose one to open it", _chats, ("list",), "f2"),
-    Command(
-        "resume", "/resume [ID]", "go on with another chat", _resume, ("open",), complete=_complete_chats
-    ),
-    Command("fork", "/fork [TITLE]", "go on in a copy of this chat", _fork),
-    Command("rename", "/rename TITLE", "give this chat a title", _rename, ("title",)),
-    Command("pin", "/pin", "keep this chat at the top of the list, or no longer", _pin),
-    Command("archive", "/archive", "put this chat away", _archive),
-    Command("delete", "/delete", "delete this chat; it can be taken back for 30 days", _delete, ("rm",)),
-    Command("undelete", "/undelete", "take a deleted chat back", _undelete),
-    Command("search", "/search WORDS", "find messages in all chats", _search, ("find",), "ctrl+f"),
+    Command("new", "/new [TITLE]", "start a new chat", _new, ("clear",), "ctrl+n"),
+    Command("chats", "/chats", "list chats and open one", _chats, ("list",), "f2"),
+    Command("resume", "/resume [ID]", "continue another chat", _resume, ("open",), complete=_complete_chats),
+    Command("fork", "/fork [TITLE]", "continue in a copy of this chat", _fork),
+    Command("rename", "/rename TITLE", "rename this chat", _rename, ("title",)),
+    Command("pin", "/pin", "pin or unpin this chat", _pin),
+    Command("archive", "/archive", "archive this chat", _archive),
+    Command("delete", "/delete", "delete this chat; it can be restored for 30 days", _delete, ("rm",)),
+    Command("undelete", "/undelete", "restore a deleted chat", _undelete),
+    Command("search", "/search WORDS", "search all chats", _search, ("find",), "ctrl+f"),
     Command(
         "export",
         "/export [jsonl|markdown|html] [FILE]",
-        "write this chat to a file",
+        "export this chat to a file",
         _export,
         complete=words("jsonl", "markdown", "html"),
     ),
-    Command("import", "/import FILE", "read chats of Fireside, ChatGPT or llama.cpp", _import),
-    Command("private", "/private", "begin a chat of which nothing is kept", _private),
+    Command("import", "/import FILE", "import chats from Fireside, ChatGPT or llama.cpp", _import),
+    Command("private", "/private", "start a chat that is not saved", _private),
 )

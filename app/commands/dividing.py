@@ -60,11 +60,11 @@ async def divide(face: Face, reply: Reply, wanted: str = "") -> None:
     """Let the person say what of a reply is thought, or take `wanted`: answer, thought, or a line number."""
     starts = [start for start in reply.starts() if reply.line(start).strip()][:MOST_LINES]
     if not starts:
-        face.say("There is nothing to divide: the reply is empty.")
+        face.say("There is nothing to split: the reply is empty.")
         return
     held, end = len(reply.thought), len(reply.whole)
     if not wanted:
-        wanted = await choose(face, "Where does the answer begin?", _choices(reply, starts)) or ""
+        wanted = await choose(face, "Where does the answer start?", _choices(reply, starts)) or ""
         if not wanted:
             return
     if wanted == "answer":
@@ -74,20 +74,20 @@ async def divide(face: Face, reply: Reply, wanted: str = "") -> None:
     elif wanted.isdecimal() and 1 <= int(wanted[:6]) <= len(starts):
         chosen = starts[int(wanted[:6]) - 1]
     else:
-        face.say(f"/resplit takes answer, thought, or a line from 1 to {len(starts)}.", error=True)
+        face.say(f"/resplit expects answer, thought, or a line from 1 to {len(starts)}.", error=True)
         return
     if chosen == held:
-        face.say("The reply was left as it is.")
+        face.say("The reply is unchanged.")
         return
     await face.manager.resplit(reply.item_id, chosen)
-    face.say("Divided anew. The reply as it was is another variant.")
+    face.say("Split again. The reply as it was is kept as another variant.")
 
 
 def _choices(reply: Reply, starts: Sequence[int]) -> list[Choice]:
     held, end = len(reply.thought), len(reply.whole)
     choices = [
         Choice("answer", "all of it is the answer", AS_IT_IS if held == 0 else ""),
-        Choice("thought", "all of it is thought", AS_IT_IS if held == end else ""),
+        Choice("thought", "all of it is thinking", AS_IT_IS if held == end else ""),
     ]
     for number, start in enumerate(starts, 1):
         if start:
@@ -105,7 +105,7 @@ async def _resplit(face: Face, rest: str) -> None:
 
 
 async def _complete(face: Face, rest: str) -> Sequence[Completion]:
-    offers = (("answer", "all of it is the answer"), ("thought", "all of it is thought"))
+    offers = (("answer", "all of it is the answer"), ("thought", "all of it is thinking"))
     return [Completion(word, does) for word, does in offers if word.startswith(rest)]
 
 
@@ -113,7 +113,7 @@ COMMANDS = (
     Command(
         "resplit",
         "/resplit [answer|thought|LINE]",
-        "say what of the last reply is thought",
+        "mark which part of the last reply is thinking",
         _resplit,
         ("divide",),
         complete=_complete,

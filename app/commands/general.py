@@ -29,8 +29,8 @@ async def _help(face: Face, rest: str) -> None:
         return
     rows: Rows = [(command.usage, command.help) for command in available(face)]
     notes: Rows = [
-        ("@FILE", "a file's name, completed"),
-        ("!COMMAND", "run a shell command; its output goes with the next message"),
+        ("@FILE", "mention a file; its name is completed"),
+        ("!COMMAND", "run a shell command; its output joins the next message"),
         ("//TEXT", "send text that begins with a slash"),
     ]
     await show(face, "Commands", [*rows, *notes])
@@ -44,7 +44,7 @@ async def _theme(face: Face, rest: str) -> None:
         name = await choose(face, "Which theme?", [Choice(one, one) for one in face.themes()])
     if name:
         face.set_theme(name)
-        face.say(f"The theme is {clean(name)}.")
+        face.say(f"The theme is now {clean(name)}.")
 
 
 async def _keys(face: Face, rest: str) -> None:
@@ -81,17 +81,17 @@ async def _quit(face: Face, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("help", "/help [COMMAND]", "what there is", _help, ("?",), "?"),
-    Command("theme", "/theme [NAME]", "choose the colours", _theme),
-    Command("keys", "/keys", "the keys and what they do", _keys),
-    Command("settings", "/settings", "all settings; edits go into the file", _settings, faces=("tui",)),
+    Command("help", "/help [COMMAND]", "list commands, or explain one", _help, ("?",), "?"),
+    Command("theme", "/theme [NAME]", "choose a theme", _theme),
+    Command("keys", "/keys", "list the keys and what they do", _keys),
+    Command("settings", "/settings", "view and change all settings", _settings, faces=("tui",)),
     Command(
         "tokens",
         "/tokens",
-        "how sure the last reply was of each token, and what else it could have said",
+        "show how sure the model was of each token, and the alternatives",
         _tokens,
         faces=("tui",),
     ),
-    Command("logs", "/logs", "the end of the engine's log", _logs),
-    Command("quit", "/quit", "leave", _quit, ("exit", "q", "bye"), "ctrl+d"),
+    Command("logs", "/logs", "show the end of the engine's log", _logs),
+    Command("quit", "/quit", "quit", _quit, ("exit", "q", "bye"), "ctrl+d"),
 )

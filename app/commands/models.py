@@ -25,7 +25,7 @@ async def _model(face: Face, rest: str) -> None:
             return
         found = [entry for entry in await face.manager.models() if entry.kind != "broken"]
         if not found:
-            face.say("No model was found. `fireside models pull USER/REPO` fetches one.", error=True)
+            face.say("No model was found. Fetch one with: fireside models pull USER/REPO", error=True)
             return
         choices = [
             Choice(
@@ -61,8 +61,8 @@ async def _of_hub(face: Face, name: str) -> str | None:
         size, missing = wanted.total_bytes / 1e9, wanted.missing_bytes
         if missing:
             title = f"{wanted.repo} {wanted.quantization}, {size:.2f} GB, licence {wanted.licence}"
-            detail = f"{missing / 1e9:.2f} GB of {wanted.free_bytes / 1e9:.2f} GB that are free"
-            choices = [Choice("yes", "fetch it", detail), Choice("no", "leave it")]
+            detail = f"{missing / 1e9:.2f} GB to fetch, {wanted.free_bytes / 1e9:.2f} GB free"
+            choices = [Choice("yes", "fetch it", detail), Choice("no", "cancel")]
             if await choose(face, title, choices) != "yes":
                 return ""
         return str(await asyncio.to_thread(model_catalog.pull, wanted, _Tenths(face)))
@@ -101,7 +101,7 @@ async def _system(face: Face, rest: str) -> None:
     held: str | None = (await settings(face))["system"]["value"]
     match rest:
         case "":
-            await show(face, "System prompt", held or "There is none. /system TEXT sets one.")
+            await show(face, "System prompt", held or "No system prompt is set. Set one with /system TEXT.")
             return
         case "edit":
             text = await face.edit_text(held or "")
@@ -111,10 +111,10 @@ async def _system(face: Face, rest: str) -> None:
             text = rest
     if rest == "none" or not text.strip():
         await face.manager.configure(session_id, reset=["system"])
-        face.say("The system prompt was taken back.")
+        face.say("The system prompt was removed.")
         return
     await face.manager.configure(session_id, system=text.rstrip("\n"))
-    face.say("The system prompt holds from the next message on.")
+    face.say("The system prompt applies from the next message on.")
 
 
 async def _think(face: Face, rest: str) -> None:
@@ -125,13 +125,13 @@ async def _think(face: Face, rest: str) -> None:
             face.say(_unmet(face, enable_thinking=rest == "on") or said)
         case "auto":
             await change_generation(face, enable_thinking=None)
-            face.say("The model thinks as it is used to.")
+            face.say("The model decides whether to think.")
         case "":
             value = (await settings(face))["config"]["value"].get("enable_thinking")
             state = {True: "on", False: "off", None: "auto"}[value]
-            face.say(f"Thinking is {state}. /think on, off or auto changes it.")
+            face.say(f"Thinking is {state}. Change it with /think on, off or auto.")
         case _:
-            face.say("/think takes on, off or auto.", error=True)
+            face.say("/think expects on, off or auto.", error=True)
 
 
 def _unmet(face: Face, **asked: Any) -> str:
@@ -145,14 +145,15 @@ async def _effort(face: Face, rest: str) -> None:
     if not rest:
         level = (await settings(face))["reasoning_effort"]["value"]
         face.say(
-            f"The effort is {level or 'not set'}. /effort takes {', '.join(CHOICES['effort'])}, or auto."
+            f"The effort is {level or 'not set'}. Change it with /effort LEVEL: "
+            f"{', '.join(CHOICES['effort'])} or auto."
         )
         return
     await face.manager.set_reasoning_effort(session_id, None if rest == "auto" else rest)
     if rest == "auto":
-        face.say("The effort was taken back.")
+        face.say("The effort was reset.")
     else:
-        face.say(_unmet(face, reasoning_effort=rest) or f"The effort is {clean(rest)}.")
+        face.say(_unmet(face, reasoning_effort=rest) or f"The effort is now {clean(rest)}.")
 
 
 async def _set(face: Face, rest: str) -> None:
@@ -177,8 +178,8 @@ async def _set(face: Face, rest: str) -> None:
             asks_calls = leaf == "tool_choice" and value not in (None, "auto", "none")
             if asks_calls and card is not None and not card.supports_tools:
                 face.say(
-                    f"This model cannot call tools; /set load.tool_call_format generic lets it, and {said} "
-                    "holds then."
+                    f"This model cannot call tools; allow it with /set load.tool_call_format generic; {said} "
+                    "applies then."
                 )
                 return
             face.say(f"{said}, from the next message on.")
@@ -186,7 +187,7 @@ async def _set(face: Face, rest: str) -> None:
             # That of the settings may be another one than was chosen since.
             await face.load_model(face.manager.desk.source or face.settings.get("model"), {leaf: value})
         case _:
-            face.say(f"{key} has a command or flag of its own; /help shows them.", error=True)
+            face.say(f"{key} has its own command or flag; see /help.", error=True)
 
 
 async def _tell(face: Face, key: str) -> None:
@@ -214,16 +215,16 @@ async def _set_session(face: Face, name: str, text: str) -> None:
 
 async def _unset(face: Face, rest: str) -> None:
     if not rest:
-        face.say("Say which setting: /unset temperature", error=True)
+        face.say("Name a setting, such as: /unset temperature", error=True)
         return
     if rest in (*_SESSION, "approve", "tools", "system", "model", "reasoning_effort"):
         await face.manager.configure(await face.session(), reset=[rest])
     else:
         key = full_name(rest)
         if not key.startswith("generation."):
-            raise SettingError(f"{key} holds for all chats: `fireside config unset {key}` takes it back.")
+            raise SettingError(f"{key} applies to all chats. Unset it with: fireside config unset {key}")
         await change_generation(face, **{key.rpartition(".")[2]: None})
-    face.say(f"{clean(rest)} is not set here any more.")
+    face.say(f"{clean(rest)} is no longer set in this chat.")
 
 
 async def _params(face: Face, rest: str) -> None:
@@ -262,7 +263,7 @@ async def _complete_settings(face: Face, rest: str) -> Sequence[Completion]:
 
 async def _save(face: Face, rest: str) -> None:
     """Keep model, system prompt, sampling, tools and approvals of this chat as a profile."""
-    name = (rest or await face.ask("Name of the profile") or "").strip()
+    name = (rest or await face.ask("Profile name") or "").strip()
     if not name:
         return
     from app.profiles import write_profile
@@ -273,7 +274,7 @@ async def _save(face: Face, rest: str) -> None:
     values["tools"] = None if values["tools"] is None else tuple(values["tools"])
     values |= {f"generation.{leaf}": value for leaf, value in held["config"]["value"].items()}
     file = write_profile(name, {key: value for key, value in values.items() if value is not None})
-    face.say(f"Saved as {clean(str(file))}. `fireside --profile {name}` begins a chat like this one.")
+    face.say(f"Saved as {clean(str(file))}. Start a chat like this one with: fireside --profile {name}")
 
 
 def _written(value: Any) -> str:
@@ -284,7 +285,7 @@ COMMANDS = (
     Command(
         "model",
         "/model [NAME]",
-        "choose the model",
+        "choose a model",
         _model,
         ("models",),
         key="ctrl+l",
@@ -293,33 +294,35 @@ COMMANDS = (
     Command(
         "system",
         "/system [TEXT|edit|none]",
-        "the system prompt of this chat",
+        "show or change the system prompt of this chat",
         _system,
         complete=words("edit", "none"),
     ),
     Command(
         "think",
         "/think [on|off|auto]",
-        "whether the model thinks first",
+        "let the model think first, or not",
         _think,
         complete=words("on", "off", "auto"),
     ),
     Command(
         "effort",
         "/effort [LEVEL]",
-        "how hard the model thinks",
+        "set how hard the model thinks",
         _effort,
         complete=words(*CHOICES["effort"], "auto"),
     ),
-    Command("set", "/set KEY [VALUE]", "a setting of this chat", _set, complete=_complete_settings),
+    Command("set", "/set KEY [VALUE]", "change a setting of this chat", _set, complete=_complete_settings),
     Command(
         "unset",
         "/unset KEY",
-        "take a setting of this chat back",
+        "reset a setting of this chat",
         _unset,
         complete=_complete_settings,
         palette=False,
     ),
-    Command("params", "/params", "the settings that hold, with their origin", _params, ("settings",)),
-    Command("save", "/save NAME", "keep this chat's settings as a profile", _save),
+    Command(
+        "params", "/params", "show the settings in effect and where they come from", _params, ("settings",)
+    ),
+    Command("save", "/save NAME", "save this chat's settings as a profile", _save),
 )

@@ -23,7 +23,7 @@ from app.kinds import SettingError
 from app.sessions.items import Item, Message, input_text
 from app.sessions.media import file_labels
 
-NOTHING = "There is no message yet."
+NOTHING = "There are no messages yet."
 
 
 async def _retry(face: Face, rest: str) -> None:
@@ -70,7 +70,7 @@ def _wanted(rest: str) -> tuple[int, dict[str, Any]]:
             text = parts.pop(0)
         key = full_name(name)
         if not key.startswith("generation."):
-            raise SettingError(f"{key} is no setting of a reply; /set changes it.")
+            raise SettingError(f"{key} is not a setting of a reply; change it with /set.")
         values[key.removeprefix("generation.")] = parse(key, text)
     return count, values
 
@@ -78,7 +78,7 @@ def _wanted(rest: str) -> tuple[int, dict[str, Any]]:
 async def _continue(face: Face, rest: str) -> None:
     answer = _last(await path(face), "assistant")
     if answer is None or answer.response_id is None:
-        face.say("There is no reply that could go on.")
+        face.say("There is no reply to continue.")
         return
     await face.manager.continue_reply(answer.response_id)
 
@@ -91,7 +91,7 @@ async def _edit(face: Face, rest: str) -> None:
         return
     text = rest or await face.edit_text(question.text)
     if text is None or not text.strip() or text.rstrip("\n") == question.text:
-        face.say("The message was left as it is.")
+        face.say("The message is unchanged.")
         return
     files = [block for block in question.content if block.get("type") not in ("input_text", "text")]
     await face.manager.edit(question.id, [*files, input_text(text.rstrip("\n"))])
@@ -102,7 +102,7 @@ async def _undo(face: Face, rest: str) -> None:
     items = await path(face)
     question = _last(items, "user")
     if question is None:
-        face.say("There is nothing to take back.")
+        face.say("There is nothing to undo.")
         return
     await _back_to(face, items, question)
 
@@ -118,11 +118,11 @@ async def _rewind(face: Face, rest: str) -> None:
         number = int(rest[:6])
         chosen = questions[-number].id if 1 <= number <= len(questions) else None
         if chosen is None:
-            face.say(f"This chat has {len(questions)} messages of yours.", error=True)
+            face.say(f"You have sent {len(questions)} messages in this chat.", error=True)
             return
     else:
         choices = [Choice(item.id, whole_text(item)) for item in reversed(questions)]
-        chosen = await choose(face, "Go back to before which message?", choices)
+        chosen = await choose(face, "Go back to just before which message?", choices)
     question = next((item for item in questions if item.id == chosen), None)
     if question is not None:
         await _back_to(face, items, question)
@@ -133,7 +133,7 @@ async def _back_to(face: Face, items: list[Item], question: Message) -> None:
     before = items[place - 1].id if place else None
     await face.manager.rewind(await face.session(), before)
     face.insert(question.text)
-    face.say("Taken back: your message is the draft again. What came after it stays as a branch.")
+    face.say("Your message is back in the draft. What came after it is kept as a branch.")
 
 
 async def _compact(face: Face, rest: str) -> None:
@@ -169,14 +169,14 @@ async def _copy(face: Face, rest: str) -> None:
             text = await face.manager.export(session_id, "markdown") if session_id else ""
             what = "the chat"
         case _:
-            face.say("/copy takes reply, code, message or chat.", error=True)
+            face.say("/copy expects reply, code, message or chat.", error=True)
             return
     if not text:
-        face.say(f"There is nothing to copy: {what} is not there.")
+        face.say(f"Nothing to copy: {what} is missing.")
         return
     if name.strip():
         if (target := await write_file(face, name, text)) is not None:
-            face.say(f"{what.capitalize()} is in {clean(str(target))}.")
+            face.say(f"Saved {what} to {clean(str(target))}.")
         return
     await face.copy(text, what)
 
@@ -188,14 +188,14 @@ async def _context(face: Face, rest: str) -> None:
     rows = [(name, f"{mark}{tokens:,}") for name, tokens in found["parts"].items()]
     total = int(found["total"])
     share = f"{100 * total / window:.0f} %" if window else ""
-    await show(face, "Context", [*rows, ("together", f"{mark}{total:,} of {window:,}", share)])
+    await show(face, "Context", [*rows, ("total", f"{mark}{total:,} of {window:,}", share)])
 
 
 async def _usage(face: Face, rest: str) -> None:
     """Tokens of the last reply and of the chat."""
     used = [item.usage for item in await path(face) if isinstance(item, Message) and item.usage]
     if not used:
-        face.say("There is no reply yet.")
+        face.say("There are no replies yet.")
         return
     last = used[-1]
     rows = [
@@ -213,7 +213,7 @@ async def _queue(face: Face, rest: str) -> None:
     """Show the messages that wait; edit or remove one."""
     waiting = await face.manager.queue(face.session_id) if face.session_id else []
     if not waiting:
-        face.say("No message waits.")
+        face.say("No messages are waiting.")
         return
     texts = [_text(item) for item in waiting]
     verb, _, number = rest.partition(" ")
@@ -225,16 +225,16 @@ async def _queue(face: Face, rest: str) -> None:
         await show(face, "Waiting messages", rows)
         return
     if verb not in ("edit", "remove") or not number.isdecimal() or not 1 <= int(number[:6]) <= len(waiting):
-        face.say("Say which: /queue edit 1, or /queue remove 1.", error=True)
+        face.say("Say which one: /queue edit 1, or /queue remove 1.", error=True)
         return
     item, text = waiting[int(number) - 1], texts[int(number) - 1]
     if verb == "remove":
         await face.manager.queue_remove(str(item["id"]))
-        face.say(f"Taken back: {cut(text)}")
+        face.say(f"Removed: {cut(text)}")
         return
     changed = await face.edit_text(text)
     if changed is None or not changed.strip():
-        face.say("The message was left as it is.")
+        face.say("The message is unchanged.")
         return
     files = [block for block in item["content"] if block.get("type") not in ("input_text", "text")]
     await face.manager.queue_edit(str(item["id"]), [*files, input_text(changed.rstrip("\n"))])
@@ -259,21 +259,21 @@ async def _show_prompt(face: Face, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("retry", "/retry [N] [--KEY VALUE]", "answer the last message anew", _retry, key="ctrl+r"),
-    Command("continue", "/continue", "go on with a reply that was cut or stopped", _continue),
-    Command("edit", "/edit [TEXT]", "change your last message and answer it anew", _edit),
-    Command("undo", "/undo", "take your last message back", _undo),
-    Command("rewind", "/rewind [N]", "go back to before an earlier message", _rewind),
-    Command("queue", "/queue [edit|remove N]", "the messages that wait", _queue),
-    Command("compact", "/compact", "put a summary in place of older turns", _compact),
+    Command("retry", "/retry [N] [--KEY VALUE]", "regenerate the reply", _retry, key="ctrl+r"),
+    Command("continue", "/continue", "continue a reply that was cut off or stopped", _continue),
+    Command("edit", "/edit [TEXT]", "edit your last message and resend it", _edit),
+    Command("undo", "/undo", "take your last message back into the draft", _undo),
+    Command("rewind", "/rewind [N]", "go back to an earlier message", _rewind),
+    Command("queue", "/queue [edit|remove N]", "show, edit or remove waiting messages", _queue),
+    Command("compact", "/compact", "summarise older turns", _compact),
     Command(
         "copy",
         "/copy [reply|code|message|chat] [to FILE]",
-        "copy to the clipboard, or save in a file",
+        "copy to the clipboard, or save to a file",
         _copy,
         complete=words("reply", "code", "message", "chat"),
     ),
-    Command("context", "/context", "where the tokens of the next prompt come from", _context),
-    Command("usage", "/usage", "tokens of the last reply and of this chat", _usage, ("stats",)),
-    Command("prompt", "/prompt [DRAFT]", "the exact text the model would read", _show_prompt),
+    Command("context", "/context", "show where the tokens of the next prompt come from", _context),
+    Command("usage", "/usage", "show the tokens of the last reply and of this chat", _usage, ("stats",)),
+    Command("prompt", "/prompt [DRAFT]", "show the exact text the model would read", _show_prompt),
 )

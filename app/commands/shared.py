@@ -60,7 +60,7 @@ async def write_file(face: Face, name: str, text: str) -> Path | None:
     is there. OSError where it cannot be written."""
     target = Path(name.strip()).expanduser().absolute()
     if target.exists():
-        answer = await face.ask(f"{clean(str(target))} is there already. Write over it? (y/n)")
+        answer = await face.ask(f"{clean(str(target))} already exists. Overwrite it? (y/n)")
         if (answer or "").strip().lower() not in ("y", "yes"):
             face.say("Nothing was written.")
             return None

@@ -14,10 +14,10 @@ from app.terminal import sanitize
 MODES = ("ask", "read", "all", "none", "plan")
 _MEANING = {
     "ask": "Every call that touches something asks first.",
-    "read": "Calls that only read, in the workspace, run; the rest asks first.",
-    "all": "Files of the workspace, pages, and commands in a sandbox run; the rest asks first.",
+    "read": "Read-only calls in the workspace run; everything else asks first.",
+    "all": "Calls on workspace files, web pages and sandboxed commands run; everything else asks first.",
     "none": "Every call that touches something is refused.",
-    "plan": "The model only reads, and plans.",
+    "plan": "The model can only read and plan.",
 }
 MOST_FILES = 200
 
@@ -49,7 +49,7 @@ async def _tools(face: Face, rest: str) -> None:
 async def _show_tools(face: Face, session_id: str) -> None:
     found = await face.manager.tools(session_id)
     if not found:
-        face.say("This chat has no tools. `fireside repl --tools NAMES` offers some.")
+        face.say("This chat has no tools. Offer some with: fireside repl --tools NAMES")
         return
     card = face.manager.desk.card
     is_mute = card is not None and not card.supports_tools
@@ -63,11 +63,11 @@ async def _show_tools(face: Face, session_id: str) -> None:
     ]
     for number, rule in enumerate(await face.manager.rules(session_id), 1):
         scope = "always" if rule["scope"] == "always" else "this chat"
-        fault = f"no longer obeyed, because {rule['fault']}: " if rule.get("fault") else ""
+        fault = f"no longer used, because {rule['fault']}: " if rule.get("fault") else ""
         rows.append((f"rule {number}", f"{rule['tool']}, {scope}", fault + str(rule["rule"].get("text", ""))))
     await show(face, "Tools", rows)
     if card is not None and is_mute:
-        face.say(f"{clean(card.model_id)} cannot call tools. Begun with --tool-format generic, it can.")
+        face.say(f"{clean(card.model_id)} cannot call tools. It can when started with --tool-format generic.")
 
 
 async def _aside(face: Face, rest: str) -> None:
@@ -84,7 +84,7 @@ async def _aside(face: Face, rest: str) -> None:
                 (str(number), f"{clean(one['path'])}, {one['reason']}", clean(one["workspace"]))
                 for number, one in enumerate(kept, 1)
             ]
-            await show(face, "Moved aside: it would become code", rows)
+            await show(face, "Moved aside, because it would become code", rows)
             face.say("/tools aside show N, allow N or drop N")
         case "show":
             await face.show("Moved aside", sanitize(await shelf.text(which)))
@@ -92,7 +92,7 @@ async def _aside(face: Face, rest: str) -> None:
             face.say(f"{clean(str(await shelf.allow(which)))} is back.")
         case "drop":
             await shelf.drop(which)
-            face.say("It is gone.")
+            face.say("It was deleted.")
         case _:
             face.say("/tools aside, or /tools aside show N, allow N or drop N", error=True)
 
@@ -100,10 +100,10 @@ async def _aside(face: Face, rest: str) -> None:
 async def _revoke(face: Face, session_id: str, which: str) -> None:
     rules = await face.manager.rules(session_id)
     if not which.isdecimal() or not 1 <= int(which[:6]) <= len(rules):
-        face.say("Say which rule: /tools revoke 1. /tools numbers them.", error=True)
+        face.say("Say which rule: /tools revoke 1. /tools shows their numbers.", error=True)
         return
     await face.manager.revoke(str(rules[int(which) - 1]["id"]))
-    face.say("That rule is gone: such calls ask again.")
+    face.say("The rule was removed: such calls ask again.")
 
 
 async def _complete_tools(face: Face, rest: str) -> Sequence[Completion]:
@@ -113,7 +113,7 @@ async def _complete_tools(face: Face, rest: str) -> Sequence[Completion]:
     verbs = [
         ("all", "offer all"),
         ("none", "offer none"),
-        ("revoke", "take a saved rule back"),
+        ("revoke", "remove a saved rule"),
         ("aside", "files that were moved aside"),
     ]
     return [
@@ -129,7 +129,7 @@ async def _approve(face: Face, rest: str) -> None:
         await face.manager.configure(await face.session(), approve=rest)
         face.say(_MEANING[rest])
     if paths.holds_home((await settings(face))["workspace"]["value"]):
-        face.say("The workspace holds your whole home folder: names with a dot in front ask there.")
+        face.say("The workspace contains your whole home folder: names that begin with a dot ask there.")
 
 
 async def _attach(face: Face, rest: str) -> None:
@@ -146,7 +146,7 @@ async def _attach(face: Face, rest: str) -> None:
     session_id = await face.session()
     file = await face.manager.files.upload(session_id, Path(name).expanduser())
     face.attach(file_block(file.id, file.name, file.bytes, file.content_type), clean(file.name))
-    face.say(f"{clean(file.name)} goes with the next message, {file.bytes:,} bytes.")
+    face.say(f"{clean(file.name)} will be sent with the next message, {file.bytes:,} bytes.")
 
 
 async def complete_files(face: Face, rest: str) -> Sequence[Completion]:
@@ -177,18 +177,18 @@ COMMANDS = (
     Command(
         "tools",
         "/tools [NAMES|all|none|revoke N|aside]",
-        "what the model may call, and the saved rules",
+        "choose tools, and see or remove saved rules",
         _tools,
         complete=_complete_tools,
     ),
     Command(
         "approve",
         "/approve [ask|read|all|none|plan]",
-        "what runs without asking",
+        "choose what runs without asking",
         _approve,
         key="shift+tab",
         complete=words(*MODES),
     ),
-    Command("attach", "/attach FILE", "add a file to the next message", _attach, complete=complete_files),
-    Command("paste", "/paste", "put the clipboard into the draft", _paste),
+    Command("attach", "/attach FILE", "attach a file to the next message", _attach, complete=complete_files),
+    Command("paste", "/paste", "paste the clipboard into the draft", _paste),
 )

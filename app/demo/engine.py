@@ -55,7 +55,7 @@ class DemoEngine(EngineHost):
     def _next(self) -> str:
         if not self.left:
             raise EngineError(
-                f"The demo has {len(self._replies)} replies, and one more is asked for.",
+                f"The demo has {len(self._replies)} replies, but one more is needed.",
                 remedy="Add it to `replies` in the demo's file.",
             )
         self._played += 1

@@ -48,7 +48,7 @@ def _replies(demo: Demo, played: Path) -> Iterator[str]:
     while True:
         number = int(played.read_text()) if played.exists() else 0
         if number >= len(demo.replies):
-            raise RuntimeError(f"The demo has {len(demo.replies)} replies, and one more is asked for.")
+            raise RuntimeError(f"The demo has {len(demo.replies)} replies, but one more is needed.")
         played.write_text(str(number + 1))
         yield demo.replies[number]
 

@@ -145,8 +145,8 @@ class Player:
         screen = "\n".join(f"  {row}" for row in rows if row)
         return Failure(
             "demo_failed",
-            f"Step {number} of the demo {self.demo.title!r}, {step.action} = {step.value!r}, did not come "
-            f"true within {self.patience_s:.0f} s. The screen says:\n{screen}\n",
-            remedy="Mend the step, or what it waits for.",
+            f"Step {number} of the demo {self.demo.title!r}, {step.action} = {step.value!r}, "
+            f"did not happen within {self.patience_s:.0f} s. The screen says:\n{screen}\n",
+            remedy="Correct the step, or what it waits for.",
             exit_code=ExitCode.FAILED,
         )

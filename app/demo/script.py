@@ -129,7 +129,7 @@ class Demo(_Part):
         for name in self.workspace:
             path = PurePosixPath(name)
             if path.is_absolute() or ".." in path.parts or not path.parts:
-                raise ValueError(f"workspace: {name!r} does not lie in the workspace")
+                raise ValueError(f"workspace: {name!r} is not in the workspace")
         if bool(self.models) != (self.machine is not None):
             raise ValueError("models and machine go together")
         return self
@@ -183,6 +183,6 @@ def _wrong(file: Path, reason: str) -> Failure:
     return Failure(
         "bad_demo",
         f"The demo {file} cannot be played: {reason}.",
-        remedy="`fireside help demos` shows what a demo file holds.",
+        remedy="`fireside help demos` shows what a demo file contains.",
         exit_code=ExitCode.USAGE,
     )

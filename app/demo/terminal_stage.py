@@ -83,7 +83,7 @@ class TerminalStage:
         except ImportError as err:
             raise usage(
                 "Demos of the REPL and of commands need the library pyte.",
-                "`pip install 'fireside[demo]'` brings it.",
+                "Install it with: pip install 'fireside[demo]'",
             ) from err
         self._argv, self._size, self._environ, self._cwd = list(argv), size, dict(environ), cwd
         self._palette = palette

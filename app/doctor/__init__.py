@@ -24,7 +24,7 @@ def run(*, as_json: bool) -> ExitCode:
     if as_json:
         print(json.dumps({"ok": not stopped, "checks": [check.as_dict() for check in found]}))
     elif stopped:
-        print("\nA chat cannot begin before the problems above are solved.")
+        print("\nA chat cannot start until the problems above are solved.")
     else:
         print("\nEverything that a chat needs is here.")
     return ExitCode.FAILED if stopped else ExitCode.ANSWERED

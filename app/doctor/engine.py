@@ -66,7 +66,7 @@ def checks() -> Iterator[Check]:
     yield _features(told["system_info"], processor_flags())
     for device in told["devices"]:
         free, total = device["free_bytes"] / 1e9, device["total_bytes"] / 1e9
-        memory = f"{free:.1f} of {total:.1f} GB free" if total else "memory not told"
+        memory = f"{free:.1f} of {total:.1f} GB free" if total else "memory unknown"
         yield Check("device", "ok", f"{device['name']} ({device['description']}), {memory}", facts=device)
     yield from _gpu(told["gpu_offload"], machine_gpus())
 
@@ -86,7 +86,7 @@ def look() -> dict[str, Any]:
         return {"problem": f"loading it took over {_TIMEOUT_S} s", "remedy": reinstall(())}
     if ended.returncode == -signal.SIGILL:
         return {
-            "problem": "it was built for a newer processor, and ends with an illegal instruction",
+            "problem": "it was built for a newer processor and crashes with an illegal instruction",
             "remedy": f"Build it here:\n{reinstall(('-DGGML_NATIVE=on',))}",
         }
     try:
@@ -183,7 +183,7 @@ def _features(system_info: str, flags: frozenset[str]) -> Check:
     return Check(
         "processor",
         "warning",
-        f"{text}, and not {', '.join(missed)}, which this processor has",
+        f"{text}, but not {', '.join(missed)}, which this processor has",
         f"Build it for this machine, which makes it faster:\n{reinstall(('-DGGML_NATIVE=on',))}",
         facts,
     )
@@ -195,14 +195,14 @@ def _gpu(offloads: bool, present: Mapping[str, Any]) -> Iterator[Check]:
     if offloads:
         yield Check("GPU", "ok", "this build puts layers on a GPU", facts=facts)
     elif not present:
-        text = "none was found; models run on the processor (`fireside help gpu` if there is one)"
+        text = "none found; models run on the processor (if there is one, see `fireside help gpu`)"
         yield Check("GPU", "note", text, facts=facts)
     for kind in present:
         if not offloads:
             yield Check(
                 "GPU",
                 "warning",
-                f"there is one ({kind}), and this build of llama.cpp does not use it",
+                f"there is one ({kind}), but this build of llama.cpp does not use it",
                 lines[kind],
                 facts,
             )

@@ -55,9 +55,7 @@ def checks() -> Iterator[Check]:
         try:
             yield look()
         except Exception as err:
-            yield Check(
-                look.__name__.replace("_", " "), "warning", f"could not be looked at: {clip(str(err))}"
-            )
+            yield Check(look.__name__.replace("_", " "), "warning", f"could not be checked: {clip(str(err))}")
 
 
 def settings() -> Check:
@@ -92,7 +90,7 @@ def default_model() -> Check:
         return Check("model", "problem", f"cannot be chosen: {err}")
     if info.is_embedding:
         remedy = "Choose another: fireside models use NAME"
-        return Check("model", "problem", f"{info.path} is an embedding model and writes no text", remedy)
+        return Check("model", "problem", f"{info.path} is an embedding model and cannot write text", remedy)
     text = f"{info.path.stem}, {info.quantization}, {info.n_ctx_train} tokens of context"
     return Check("model", "ok", text, facts={"path": str(info.path)})
 
@@ -102,7 +100,7 @@ def memory() -> Check:
     from backend.memory import host_free_bytes
 
     free = host_free_bytes()
-    text = f"{free / 1e9:.1f} GB can be had" if free else "the system does not tell"
+    text = f"{free / 1e9:.1f} GB available" if free else "unknown on this system"
     return Check("memory", "ok", text, facts={"free_bytes": free})
 
 
@@ -130,7 +128,7 @@ def project() -> Check:
         found = read_project()
     except SettingError as err:
         return Check(
-            "folder", "problem", str(err), "Correct it, or take its trust away: fireside trust --revoke"
+            "folder", "problem", str(err), "Correct it, or stop trusting it: fireside trust --revoke"
         )
     if found.notices:
         return Check("folder", "note", "; ".join(found.notices))
@@ -143,7 +141,7 @@ def project() -> Check:
         )
         if there
     ]
-    return Check("folder", "ok", f"{folder} brings {', '.join(brings) or 'nothing along'}")
+    return Check("folder", "ok", f"{folder} contains {', '.join(brings) or 'nothing of its own'}")
 
 
 def store() -> Check:
@@ -155,7 +153,7 @@ def store() -> Check:
         paths.make_private_dir(folder)
     except OSError as err:
         reason = err.strerror or str(err)
-        remedy = "Choose another folder with FIRESIDE_DATA. Until then: --private, which keeps nothing."
+        remedy = "Choose another folder with FIRESIDE_DATA. Until then, use --private, which saves nothing."
         return Check("store", "warning", f"{folder} cannot be used: {reason}", remedy)
     file = folder / STORE_FILE
     if not file.exists():
@@ -195,7 +193,7 @@ def terminal() -> Check:
     encoding = (getattr(sys.stdout, "encoding", None) or "").lower()
     facts = {"terminal": is_terminal(sys.stdout), "term": term, "encoding": encoding}
     if not is_terminal(sys.stdout):
-        return Check("terminal", "note", "standard output is no terminal here", facts=facts)
+        return Check("terminal", "note", "standard output is not a terminal", facts=facts)
     styled = takes_styles(sys.stdout)
     colors = {"truecolor": "16 million", "256": "256", "standard": "16"}[color_system()] if styled else "no"
     columns, rows = shutil.get_terminal_size()
@@ -206,13 +204,13 @@ def terminal() -> Check:
     ]
     text = f"{term or 'TERM is not set'}, {columns} x {rows}, {colors} colours"
     text += f", within {' and '.join(within)}" if within else ""
-    keys = "shift+enter is told from enter" if _tells_keys() else "use ctrl+j for a new line"
+    keys = "shift+enter makes a new line" if _tells_keys() else "use ctrl+j for a new line"
     state: State = "ok"
     remedy = ""
     if "utf" not in encoding:
         state, remedy = "warning", "Its encoding is not UTF-8: set LANG=C.UTF-8, or start with --ascii."
     elif not styled:
-        state, remedy = "note", "It takes no control codes, so `fireside` starts line by line."
+        state, remedy = "note", "It accepts no control codes, so `fireside` starts line by line."
     return Check("terminal", state, f"{text}; {keys}", remedy, {**facts, "colors": colors, "within": within})
 
 
@@ -243,7 +241,7 @@ def pictures() -> Check:
     if way == "blocks":
         return Check("pictures", "note", "drawn with half blocks", facts=facts)
     reason = "as the settings say" if wish == "off" else "there are fewer than 256 colours here"
-    return Check("pictures", "note", f"told by their names: {reason}", facts=facts)
+    return Check("pictures", "note", f"shown by name only: {reason}", facts=facts)
 
 
 def sandbox() -> Check:
@@ -253,23 +251,23 @@ def sandbox() -> Check:
     found = find_sandbox()
     facts = {"bwrap": found.bwrap, "proven": found.proven, "trouble": found.trouble}
     if found.proven:
-        text = f"bubblewrap works ({found.bwrap}), and nothing got out of it"
+        text = f"bubblewrap works ({found.bwrap}), and nothing escaped it"
         return Check("sandbox", "ok", text, facts=facts)
     if sys.platform == "darwin":
-        text = "none on macOS: commands run with your rights, and every one asks first"
+        text = "none on macOS: commands run with your rights, and each one asks first"
         return Check("sandbox", "note", text, facts=facts)
-    remedy = "Until then commands of tools run unconfined, and every one asks."
+    remedy = "Until then, commands run unconfined, and each one asks first."
     if found.bwrap is not None:
         remedy = (
-            "Commands still run in it, but count as unconfined, and every one asks. A newer kernel or "
-            "bubblewrap, or fewer rights for a container, may close that."
+            "Commands still run in it, but count as unconfined, and each one asks first. A newer kernel or "
+            "bubblewrap, or fewer rights for a container, may fix that."
         )
     elif shutil.which("bwrap") is None:
         remedy = f"Install the package bubblewrap. {remedy}"
     else:
         remedy = (
             f"Let it make user namespaces: `sysctl kernel.unprivileged_userns_clone user.max_user_namespaces "
-            f"kernel.apparmor_restrict_unprivileged_userns` tells what forbids it; a container may need "
+            f"kernel.apparmor_restrict_unprivileged_userns` shows what forbids it; a container may need "
             f"--security-opt seccomp=unconfined. {remedy}"
         )
     return Check("sandbox", "warning", f"none: {found.trouble}", remedy, facts)

@@ -33,7 +33,7 @@ DRAFT_S = 0.5
 MOST_PRIVATE = 10_000
 FORGET_S = 5.0
 """How long leaving waits for the engine to forget private chats."""
-CLOSED = "the private chat is closed; nothing of it is left"
+CLOSED = "the private chat is closed; nothing of it was saved"
 REPLAYED = 60
 """Items that are shown of a chat that is opened."""
 
@@ -114,7 +114,7 @@ class ReplChat:
         if start.last:
             last = await manager.last_used()
             if last is None:
-                raise usage("There is no chat to go on with.", "Begin one without -c.")
+                raise usage("There is no chat to continue.", "Start one without -c.")
             return last.id
         return None
 

@@ -81,7 +81,7 @@ class Dialog:
             case "":
                 self.page.read_on()
             case "y" | "s" | "a":
-                self.page.news(f"{left:,} rows of it are unread: enter shows more, u answers all the same.")
+                self.page.news(f"{left:,} rows are unread: enter shows more, u answers anyway.")
             case _:
                 return True if said == "u" else None
         return False
@@ -89,9 +89,9 @@ class Dialog:
     def _remembered(self, question: Question, scope: Scope) -> Mapping[str, Any] | None:
         offer = question.offer(scope)
         if offer is None:
-            self.page.news("That cannot be remembered for this call; it runs this once only with y.")
+            self.page.news("This call cannot be remembered; y allows it once.")
             return None
-        until = "in this chat" if scope == "session" else "always; /tools takes it back"
+        until = "in this chat" if scope == "session" else "always; /tools removes it"
         self.page.news(f"Allowed {until}: {rule_text(offer)}")
         return _accept({"scope": scope, "rule": offer["id"]})
 
@@ -105,14 +105,14 @@ class Dialog:
     def _keep(self, text: str) -> None:
         """Several lines at once are a paste: a part of the next message, and no answer."""
         self.console.insert(text, typed=False)
-        self.page.news("Several lines at once are no answer; they are in your draft.")
+        self.page.news("Several lines at once do not count as an answer; they are in your draft.")
 
     def _keys(self, question: Question, left: int) -> list[Span]:
         keys = [("y", "once")]
         keys += [("s", "this chat")] if question.offer("session") is not None else []
         keys += [("a", "always")] if question.offer("always") is not None else []
         if left:
-            keys = [("enter", "reads on"), ("u", f"{left:,} rows unread, allow all the same")]
+            keys = [("enter", "reads on"), ("u", f"{left:,} rows unread, allow anyway")]
         keys += [("e", "edit"), ("n", "no, go on"), ("x", "no, stop")]
         spans = self._edge()
         for key, words in keys:
@@ -146,14 +146,14 @@ class Dialog:
             try:
                 held: Any = json.loads(changed)
             except (ValueError, RecursionError) as err:
-                self.page.news(f"That is no JSON: {err}.", error=True)
+                self.page.news(f"That is not JSON: {err}.", error=True)
                 text = changed
                 continue
             if isinstance(held, dict):
                 found = question.with_arguments(cast("dict[str, Any]", held))
                 self.page.card(found, "with your arguments")
                 return found
-            self.page.news("The arguments are a JSON object.", error=True)
+            self.page.news("Arguments must be a JSON object.", error=True)
             text = changed
         return None
 
@@ -222,7 +222,7 @@ class Dialog:
             if len(fitting) == 1:
                 return fitting[0].value
             if not fitting:
-                self.page.news(f"Nothing fits {line}.")
+                self.page.news(f"Nothing matches {line}.")
                 return None
             shown = fitting
 

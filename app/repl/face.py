@@ -135,7 +135,7 @@ class ReplFace:
             return
         await self.manager.delete(session_id)
         await self.new_session()
-        self.say("The chat is deleted; /undelete takes it back.")
+        self.say("The chat is deleted; /undelete restores it.")
 
     async def new_session(self, *, private: bool = False) -> None:
         await self.chat.new_session(private=private)

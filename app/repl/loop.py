@@ -15,7 +15,7 @@ from app.sessions.errors import FiresideError
 from app.terminal import notify
 from app.tui.sending import Wish, wish_of
 
-LEAVE_HINT = "Ctrl-C once more leaves; so does Ctrl-D."
+LEAVE_HINT = "Press Ctrl-C again to quit, or Ctrl-D."
 
 
 class Loop:

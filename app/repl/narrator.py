@@ -169,7 +169,7 @@ class Narrator:
             return
         if event.repeated:
             # It stands above already.
-            self.variant = "goes on"
+            self.variant = "continued"
             self._streamed.add(event.message_id)
             return
         self._end_thought()
@@ -236,15 +236,21 @@ class Narrator:
     def _tell_cut(self, response: Response) -> None:
         match (response.incomplete_details or {}).get("reason"):
             case "max_output_tokens" if self._context and self._context[0] >= self._context[1] > 0:
-                self.page.note("the reply was cut, the context is full; /compact makes room", warning=True)
+                self.page.note(
+                    "the reply was cut off because the context is full; /compact makes room", warning=True
+                )
             case "max_output_tokens" if ends_with_thought(response.output):
-                self.page.note("the reply was cut while it thought; /think off skips that", warning=True)
+                self.page.note(
+                    "the reply was cut off while thinking; /think off skips thinking", warning=True
+                )
             case "max_output_tokens":
-                self.page.note("the reply was cut at its limit; /continue goes on", warning=True)
+                self.page.note(
+                    "the reply was cut off at its token limit; /continue continues it", warning=True
+                )
             case "max_rounds":
                 self.page.note("the model was still calling tools when its rounds were used up", warning=True)
             case _:
-                self.page.note("the reply is not whole; /continue goes on", warning=True)
+                self.page.note("the reply is incomplete; /continue continues it", warning=True)
 
     def _tell_silence(self, response: Response) -> None:
         """A reply without a word or a call would look like one that was lost."""
@@ -338,7 +344,7 @@ class Narrator:
         self._end_thought()
         self.page.end_answer()
         self.page.state("")
-        self.page.note("more came than could be shown; this is the end of the chat again")
+        self.page.note("too much arrived to show it all; here is the end of the chat")
         items = list(snapshot.items)
         users = [at for at, item in enumerate(items) if isinstance(item, Message) and item.role == "user"]
         self.busy = self._is_torn = snapshot.status == "running"

@@ -35,8 +35,8 @@ async def edit(console: Console, text: str, suffix: str, *, private: bool) -> st
     folder = memory_folder() if private else None
     if private and folder is None:
         raise _failure(
-            "An editor reads files, and here is no folder in memory for one.",
-            "Nothing of a private chat is written to a disk.",
+            "An editor needs a file, and there is no in-memory folder for one here.",
+            "Nothing of a private chat is written to disk.",
         )
     with tempfile.TemporaryDirectory(prefix="fireside-", dir=folder) as place:
         file = Path(place) / f"message{suffix}"
@@ -54,7 +54,9 @@ def _run(command: list[str]) -> int:
     try:
         return subprocess.run(command, check=False).returncode
     except OSError as err:
-        raise _failure(f"{command[0]} cannot be started: {err.strerror}.", "Set $EDITOR to another.") from err
+        raise _failure(
+            f"{command[0]} cannot be started: {err.strerror}.", "Set $EDITOR to another one."
+        ) from err
 
 
 def _editor() -> list[str]:
@@ -65,14 +67,12 @@ def _editor() -> list[str]:
             except ValueError as err:
                 raise _failure(f"${name} cannot be read: {err}.") from err
             if os.sep in command[0] and not os.path.isabs(command[0]):
-                raise _failure(
-                    f"${name} names {command[0]}, which each folder has another of.", "Give its whole path."
-                )
+                raise _failure(f"${name} names {command[0]}, a relative path.", "Give its full path.")
             return command
     for name in _EDITORS:
         if (found := shutil.which(name)) is not None:
             return [found]
-    raise _failure("There is no editor here.", "Set $EDITOR to the one you like.")
+    raise _failure("No editor was found.", "Set $EDITOR to the one you like.")
 
 
 def memory_folder() -> Path | None:
@@ -106,7 +106,7 @@ async def run_shell(console: Console, line: str, folder: Path, *, private: bool)
     if len(text) <= MOST_CHARS:
         return ShellResult(text, code, folder)
     whole = _keep(data, private)
-    where = f", all of it is in {whole}" if whole else ""
+    where = f", the whole output is in {whole}" if whole else ""
     half = MOST_CHARS // 2
     note = f"\n[{len(text) - MOST_CHARS:,} characters left out{where}]\n"
     return ShellResult(text[:half] + note + text[-half:], code, folder, whole)

@@ -71,7 +71,7 @@ def offer_rows(question: Question, cells: int) -> list[RowSpans]:
     for scope, key in (("session", "s"), ("always", "a")):
         offer = question.offer(cast("Scope", scope))
         if offer is not None:
-            until = "until this chat closes" if key == "s" else "from now on; /tools takes it back"
+            until = "until this chat closes" if key == "s" else "from now on; /tools removes it"
             said = f"allows {rule_text(offer)} {until}"
             rows += (
                 [[(f"{key} ", "bold $approval"), (said, "$muted")]]

@@ -90,12 +90,12 @@ def refusal(turn: Turn, tool: SessionTool, approval: Approval) -> str:
         return why
     does = tool.effects(approval.arguments) - {"nothing"}
     if settings.approve == "none" or (settings.approve == "plan" and not does <= {"read"}):
-        return f"The approval mode is {settings.approve} by now."
+        return f"The approval mode is now {settings.approve}."
     if not does or approval.origin == "person":
         return ""
     if approval.origin != "rule" and is_as_wide(settings.approve, approval.mode):
         return ""
-    return "What is allowed in this chat changed before it began. Call again if it is still needed."
+    return "What is allowed in this chat changed before it started. Call again if it is still needed."
 
 
 async def _asked(
@@ -212,7 +212,7 @@ async def _answered(
 async def _edited(turn: Turn, tool: SessionTool, arguments: Json, wanted: Any) -> Approval:
     """Exactly the arguments a person wrote, once; what no approval can cover stays refused."""
     if not isinstance(wanted, Mapping):
-        return _unusable(turn, arguments, f"The edited arguments of {tool.name} are no object.")
+        return _unusable(turn, arguments, f"The edited arguments of {tool.name} are not an object.")
     edited, decision = await _looked_at(turn, tool, dict(cast("Mapping[str, Any]", wanted)))
     if decision.fault:
         return _unusable(turn, edited, decision.reason)

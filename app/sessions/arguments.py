@@ -50,7 +50,7 @@ def fitting(name: str, parameters: Mapping[str, Any], arguments: Mapping[str, An
     try:
         found: Json = json.loads(json.dumps(arguments, allow_nan=False))
     except ValueError as err:
-        raise UnfitError(f"The arguments of {name} hold a number that is not finite.") from err
+        raise UnfitError(f"The arguments of {name} contain a number that is not finite.") from err
     if faults := violations(found, parameters):
         raise UnfitError(f"The arguments of {name} do not fit: {'; '.join(faults)}.")
     return found

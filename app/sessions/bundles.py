@@ -60,14 +60,14 @@ def _unpacked(bundle: bytes) -> bytes:
             reader = zlib.decompressobj(wbits=31)
             found += reader.decompress(left, MAX_UNPACKED + 1 - len(found))
             if len(found) > MAX_UNPACKED or reader.unconsumed_tail:
-                raise InvalidInputError(f"The bundle holds too much: over {MAX_UNPACKED:,} bytes unpacked.")
+                raise InvalidInputError(f"The bundle is too large: over {MAX_UNPACKED:,} bytes unpacked.")
             if not reader.eof:
-                raise InvalidInputError("The bundle is no .tar.gz archive: it ends too early.")
+                raise InvalidInputError("The bundle is not a .tar.gz archive: it ends too early.")
             left = reader.unused_data
     except zlib.error as err:
-        raise InvalidInputError(f"The bundle is no .tar.gz archive: {err}.") from err
+        raise InvalidInputError(f"The bundle is not a .tar.gz archive: {err}.") from err
     if not found:
-        raise InvalidInputError("The bundle is no .tar.gz archive.")
+        raise InvalidInputError("The bundle is not a .tar.gz archive.")
     return bytes(found)
 
 
@@ -77,11 +77,11 @@ def _config_of(archive: bytes) -> tuple[bytes, str]:
         path = PurePosixPath(member.name)
         shown = repr(member.name[:80])
         if path.is_absolute() or ".." in path.parts:
-            raise InvalidInputError(f"The bundle has a way out of it: {shown}.")
+            raise InvalidInputError(f"The bundle has a path that leads outside it: {shown}.")
         if member.kind in _NOTES or member.kind == _FOLDER:
             continue
         if member.kind not in _FILES:
-            raise InvalidInputError(f"The bundle holds something that is no plain file: {shown}.")
+            raise InvalidInputError(f"The bundle contains something that is not a plain file: {shown}.")
         if path.name in CONFIG_NAMES and len(path.parts) <= 2 and found is None:
             if len(member.content) > MAX_CONFIG:
                 raise InvalidInputError(
@@ -105,7 +105,7 @@ def _members(archive: bytes) -> Iterator[_Member]:
             raise InvalidInputError(f"The bundle ends within {name[:80]!r}.")
         yield _Member(name, kind, archive[place : place + size])
         place += -(-size // _BLOCK) * _BLOCK
-    raise InvalidInputError(f"The bundle holds too much: over {MAX_MEMBERS} members.")
+    raise InvalidInputError(f"The bundle is too large: over {MAX_MEMBERS} members.")
 
 
 def _header_of(header: bytes) -> tuple[str, bytes, int]:
@@ -115,10 +115,10 @@ def _header_of(header: bytes) -> tuple[str, bytes, int]:
         name = f"{start}/{name}"
     blank = header[:148] + b" " * 8 + header[156:]
     if len(header) != _BLOCK or _octal(header[148:156]) != sum(blank):
-        raise InvalidInputError("The bundle is no .tar.gz archive: the head of a member is damaged.")
+        raise InvalidInputError("The bundle is not a .tar.gz archive: the head of a member is damaged.")
     size = _octal(header[124:136])
     if size is None:
-        raise InvalidInputError(f"The bundle does not tell the size of {name[:80]!r} in digits.")
+        raise InvalidInputError(f"The bundle does not give the size of {name[:80]!r} in digits.")
     return name, header[156:157], size
 
 
@@ -158,7 +158,7 @@ def _of_yaml(text: bytes) -> Any:
     for count, event in enumerate(parse(text, yaml.SafeLoader)):
         line = event.start_mark.line + 1
         if isinstance(event, yaml.AliasEvent):
-            raise InvalidInputError(f"line {line} stands for another part by its name, which is not taken")
+            raise InvalidInputError(f"line {line} is an alias of another part, which is not accepted")
         if count > MAX_PARTS:
             raise InvalidInputError(f"line {line} is beyond {MAX_PARTS:,} parts")
         if isinstance(event, yaml.CollectionStartEvent):
@@ -168,7 +168,7 @@ def _of_yaml(text: bytes) -> Any:
         if depth > MAX_DEPTH:
             raise InvalidInputError(f"line {line} is nested more than {MAX_DEPTH} deep")
         if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and _is_long_number(event.value):
-            raise InvalidInputError(f"line {line} holds a number that is too large")
+            raise InvalidInputError(f"line {line} contains a number that is too large")
     return yaml.safe_load(text)
 
 

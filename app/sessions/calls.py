@@ -122,7 +122,7 @@ class Calls:
         tool = None if client is not None else self._known(call.name)
         if client is None and tool is None:
             names = ", ".join(sorted([*self._offered, *self._clients])) or "none"
-            raise UnfitError(f"There is no tool {call.name[:80]!r}. There are: {names}.")
+            raise UnfitError(f"No tool named {call.name[:80]!r}. Available: {names}.")
         if tool is not None and tool.name not in self._offered:
             return call, self._refused(call, await approve(self._turn, call, tool, {}))
         arguments = read(call)

@@ -109,7 +109,7 @@ class Context:
         if chosen and offered and not card.supports_tools:
             raise FiresideError(
                 f"{card.model_id} has no way to call tools. Load it with --tool-format generic, choose "
-                f"another model, or take the tools away.",
+                f"another model, or remove the tools.",
                 400,
                 "no_tools",
             )
@@ -181,7 +181,8 @@ class Context:
                 "mode": "form",
                 "phase": "llm_request",
                 "policy_name": "context",
-                "message": f"The conversation has {tokens} tokens and the context holds {self._window}"
+                "message": f"The conversation has {tokens} tokens, "
+                f"but the context has room for {self._window}"
                 f"{'' if tokens >= self._window else f', of which {self._room} are kept for a reply'}.",
                 "requestedSchema": {
                     "type": "object",
@@ -253,7 +254,7 @@ class Context:
             live.useless_compactions += 1
             if live.useless_compactions < MAX_USELESS and not turn.interrupted:
                 turn.publish(_another_summary(live.useless_compactions))
-        reason = "The summary would be no shorter than what it stands for; nothing was changed."
+        reason = "The summary would not be shorter than what it replaces; nothing was changed."
         turn.publish(CompactionFailedEvent(error={"code": "no_gain", "message": reason}))
         return tokens
 

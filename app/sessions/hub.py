@@ -53,7 +53,7 @@ class Subscription:
             if self._behind:
                 raise FiresideError(
                     f"This listener fell more than {MAX_BEHIND} events behind. "
-                    f"Read the snapshot and listen anew.",
+                    f"Read the snapshot and subscribe again.",
                     code="subscriber_behind",
                 )
             if self._closed:

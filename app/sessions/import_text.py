@@ -43,9 +43,9 @@ def content_of(path: Path) -> bytes:
 def parsed(text: str) -> Any:
     """The value of a JSON text. JsonError says why it is not taken."""
     if text.count("[") + text.count("{") > MAX_LISTS:
-        raise JsonError(f"it holds more than {MAX_LISTS:,} lists and objects")
+        raise JsonError(f"it contains more than {MAX_LISTS:,} lists and objects")
     if text.count(",") + text.count(":") > MAX_PARTS:
-        raise JsonError(f"it holds more than {MAX_PARTS:,} values")
+        raise JsonError(f"it contains more than {MAX_PARTS:,} values")
     try:
         return json.loads(text)
     except RecursionError:
@@ -63,7 +63,7 @@ def require_plain(value: Any) -> None:
             match one:
                 case dict():
                     if not all(isinstance(key, str) for key in cast("dict[Any, Any]", one)):
-                        raise JsonError("a name in it is no text")
+                        raise JsonError("a name in it is not text")
                     below += cast("dict[Any, Any]", one).values()
                 case list():
                     below += cast("list[Any]", one)
@@ -74,9 +74,9 @@ def require_plain(value: Any) -> None:
                 case float() if math.isfinite(one):
                     pass
                 case int() | float():
-                    raise JsonError("it holds a number that is too large")
+                    raise JsonError("it contains a number that is too large")
                 case _:
-                    raise JsonError(f"it holds a {type(one).__name__}, for which JSON has no word")
+                    raise JsonError(f"it contains a {type(one).__name__}, which JSON cannot express")
         if not below:
             return
         level = below
@@ -91,16 +91,18 @@ def _unzipped(name: str, content: bytes) -> bytes:
                 (item for item in archive.infolist() if item.filename.endswith("conversations.json")), None
             )
             if inner is None or inner.file_size > MAX_BYTES:
-                raise InvalidInputError(f"{name} holds no conversations.json of a size that is read.")
+                raise InvalidInputError(
+                    f"{name} contains no conversations.json that is small enough to read."
+                )
             if inner.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise InvalidInputError(f"{name} is packed in a way that is not read.")
+                raise InvalidInputError(f"{name} is compressed in a way that is not supported.")
             with archive.open(inner) as file:
                 # What the archive says of its size need not be true.
                 text = file.read(MAX_BYTES + 1)
     except (zipfile.BadZipFile, OSError, EOFError, RuntimeError, ValueError, struct.error, zlib.error) as err:
         raise InvalidInputError(f"{name} is a damaged archive: {err}.") from err
     if len(text) > MAX_BYTES:
-        raise InvalidInputError(f"{name} holds no conversations.json of a size that is read.")
+        raise InvalidInputError(f"{name} contains no conversations.json that is small enough to read.")
     return text
 
 
@@ -109,4 +111,4 @@ def _check_directory(name: str, content: bytes) -> None:
     end = content.rfind(b"PK\5\6")
     size = int.from_bytes(content[end + 12 : end + 16], "little") if end >= 0 else 0
     if size > _MAX_DIRECTORY or content.count(b"PK\1\2") > _MAX_DIRECTORY // 46:
-        raise InvalidInputError(f"{name} holds more files than are looked at.")
+        raise InvalidInputError(f"{name} contains too many files.")

@@ -35,7 +35,7 @@ class ImportedSession:
     def add(self, parent: str | None, item: Item) -> str:
         """Put an item below another; returns its id. InvalidInputError where there are too many."""
         if len(self._nodes) >= MAX_ITEMS:
-            raise InvalidInputError(f"The export holds a chat of more than {MAX_ITEMS:,} items.")
+            raise InvalidInputError(f"The export contains a chat of more than {MAX_ITEMS:,} items.")
         self._nodes.append((parent, item))
         return item.id
 
@@ -81,7 +81,7 @@ class _Closing:
                     waiting = (*waiting, (wrote, item))
                     if len(waiting) > MAX_OPEN_CALLS:
                         raise InvalidInputError(
-                            f"The export holds more than {MAX_OPEN_CALLS} calls that are open at once."
+                            f"The export contains more than {MAX_OPEN_CALLS} calls that are open at once."
                         )
                 case FunctionCallOutput():
                     answered = next((pair for pair in waiting if pair[0] == item.call_id), None)
@@ -120,7 +120,7 @@ class _Closing:
 
     def _keep(self, parent: str | None, item: Item) -> None:
         if len(self._kept) >= MAX_ITEMS:
-            raise InvalidInputError(f"The export holds a chat of more than {MAX_ITEMS:,} items.")
+            raise InvalidInputError(f"The export contains a chat of more than {MAX_ITEMS:,} items.")
         self._kept.append((parent, item))
 
 

@@ -43,9 +43,7 @@ def read_export(path: Path) -> list[ImportedSession]:
     content = content_of(path).removeprefix(_BOM).lstrip()
     sessions = _Own().read(content) if content.startswith(_OWN) else _foreign(content)
     if not sessions:
-        raise InvalidInputError(
-            f"{path.name} is no export of Fireside, ChatGPT or llama.cpp's web UI that could be read."
-        )
+        raise InvalidInputError(f"{path.name} is not an export from Fireside, ChatGPT or llama.cpp's web UI.")
     return sessions
 
 
@@ -67,7 +65,7 @@ def _foreign(content: bytes) -> list[ImportedSession]:
         count += session.size
         if len(found) > MAX_SESSIONS or count > MAX_ALL_ITEMS:
             raise InvalidInputError(
-                f"The export holds too much: its chat {number:,} is beyond {MAX_SESSIONS:,} chats "
+                f"The export is too large: its chat {number:,} is over the limit of {MAX_SESSIONS:,} chats "
                 f"or {MAX_ALL_ITEMS:,} messages."
             )
     return found
@@ -136,7 +134,7 @@ class _Own:
         try:
             require_plain(data)
         except JsonError as err:  # It is whole, so it is not torn.
-            raise InvalidInputError(f"It cannot be kept: {err}") from err
+            raise InvalidInputError(f"It cannot be saved: {err}") from err
         if not isinstance(data, dict):
             raise InvalidInputError("It should be an object.")
         entry = cast(Json, data)
@@ -152,7 +150,7 @@ class _Own:
 
     def _begin(self, data: Json) -> None:
         if len(self._chats) >= MAX_SESSIONS:
-            raise InvalidInputError(f"An export holds at most {MAX_SESSIONS:,} chats.")
+            raise InvalidInputError(f"An export may contain at most {MAX_SESSIONS:,} chats.")
         self._chats.append(_Chat(_header(data), text_of(data.get("leaf_id"))))
 
     def _take_file(self, chat: _Chat, data: Json) -> None:
@@ -161,16 +159,16 @@ class _Own:
         if not isinstance(data.get("id"), str):
             raise InvalidInputError("A file needs an id.")
         if data["id"] in chat.session.files:
-            raise InvalidInputError(f"There is a file {data['id'][:80]!r} already.")
+            raise InvalidInputError(f"There is already a file {data['id'][:80]!r}.")
         try:
             content = base64.b64decode(data["data"], validate=True)
         except (binascii.Error, ValueError) as err:
-            raise InvalidInputError(f"The content of the file is no base64: {err}.") from err
+            raise InvalidInputError(f"The content of the file is not base64: {err}.") from err
         self._files += 1
         self._file_bytes += len(content)
         if self._files > MAX_FILES or self._file_bytes > MAX_FILES_BYTES:
             raise InvalidInputError(
-                f"An export holds at most {MAX_FILES:,} files, and {MAX_FILES_BYTES:,} bytes of them."
+                f"An export may contain at most {MAX_FILES:,} files, and {MAX_FILES_BYTES:,} bytes of them."
             )
         chat.session.files[data["id"]] = (text_of(data.get("name")) or "file", content)
 
@@ -183,12 +181,12 @@ class _Own:
             return
         self._items += 1
         if self._items > MAX_ALL_ITEMS:
-            raise InvalidInputError(f"An export holds at most {MAX_ALL_ITEMS:,} items.")
+            raise InvalidInputError(f"An export may contain at most {MAX_ALL_ITEMS:,} items.")
         old = cast(Json, body).get("id")
         if not isinstance(old, str | None):
-            raise InvalidInputError("The id of an item should be a text.")
+            raise InvalidInputError("The id of an item should be text.")
         if old in chat.ids:
-            raise InvalidInputError(f"There is an item {old[:80]!r} already.")
+            raise InvalidInputError(f"There is already an item {old[:80]!r}.")
         item = item_from_wire(_renamed(chat, cast(Json, body), new_id(kind.prefix)))
         # An item whose parent was lost hangs on the last one that was read.
         session, parent = chat.session, data.get("parent_id")

@@ -275,12 +275,12 @@ def _check_message(message: Message) -> None:
             f"message.role should be one of {', '.join(_ROLES)}, not {message.role[:40]!r}."
         )
     if len(message.content) > MAX_BLOCKS:
-        raise InvalidInputError(f"A message holds at most {MAX_BLOCKS} content blocks.")
+        raise InvalidInputError(f"A message may have at most {MAX_BLOCKS} content blocks.")
     for block in message.content:
         kind = block.get("type")
         if kind in ("input_text", "output_text", "text"):
             if not isinstance(block.get("text"), str):
-                raise InvalidInputError(f"A block of type {kind} needs a text.")
+                raise InvalidInputError(f"A block of type {kind} needs text.")
         elif kind in ("input_image", "input_file", "input_audio"):
             if not isinstance(block.get("file_id"), str):
                 raise InvalidInputError(f"A block of type {kind} needs a file_id.")

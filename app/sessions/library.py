@@ -86,7 +86,7 @@ class LibraryOperations(Workplace):
     async def set_labels(self, session_id: str, labels: Json) -> None:
         """Replace a session's labels, a flat object of texts."""
         if not all(isinstance(value, str) for value in labels.values()):
-            raise InvalidInputError("Labels are texts.")
+            raise InvalidInputError("Labels must be text.")
         await self._amend(session_id, labels=labels)
 
     async def set_draft(self, session_id: str, text: str) -> None:

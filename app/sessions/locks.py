@@ -63,7 +63,7 @@ class SessionLocks:
             os.close(handle)
             raise ConflictError(
                 f"This chat is open in another Fireside{f', pid {pid}' if pid.isdigit() else ''}; "
-                f"use --fork to go on in a copy.",
+                f"use --fork to continue in a copy.",
                 code="session_in_use",
             ) from None
         except BaseException:

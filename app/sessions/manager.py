@@ -66,7 +66,7 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
         policy: Policy | None = None,
     ) -> None:
         if approve not in MODES:
-            raise InvalidInputError(f"approve is one of {', '.join(MODES)}, not {approve!r}.")
+            raise InvalidInputError(f"approve must be one of {', '.join(MODES)}, not {approve!r}.")
         if engine is None:
             from backend.local import InProcessEngine
 
@@ -280,17 +280,17 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
         """
         folder = folder_of(workspace)
         if folder is not None and not Path(folder).is_dir():
-            raise InvalidInputError(f"A chat works in a folder; {folder} is none.")
+            raise InvalidInputError(f"A chat works in a folder, and {folder} is not one.")
         changes: Json = {"config": config, "system": system, "tools": tools, "approve": approve}
         changes |= {"overflow": overflow, "max_rounds": max_rounds, "workspace": folder}
         given = {name: value for name, value in changes.items() if value is not None}
         if both := sorted(given.keys() & set(reset)):
-            raise InvalidInputError(f"{', '.join(both)}: give a value or take it back, not both.")
+            raise InvalidInputError(f"{', '.join(both)}: set it or unset it, not both.")
         given |= dict.fromkeys(reset)
         if tools is not None:
             names = cast("list[str]", checked({"tools": tools})["tools"])
             if missing := self._services.toolbox.missing(names):
-                raise InvalidInputError(f"There is no tool that fits {', '.join(missing)}.")
+                raise InvalidInputError(f"No tool matches {', '.join(missing)}.")
         await self._set(session_id, given)
 
     async def set_reasoning_effort(self, session_id: str, effort: str | None) -> None:

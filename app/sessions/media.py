@@ -88,7 +88,7 @@ def require_senses(card: ChatCard, files: Iterable[SessionFile]) -> None:
         names = [name for kind, name in given if kind == medium]
         if names and medium not in senses(card):
             err = FiresideError(
-                f"{card.model_id} cannot {about.sense}, and {clip(' and '.join(names))} is in the message.",
+                f"{card.model_id} cannot {about.sense}, but {clip(' and '.join(names))} is in the message.",
                 400,
                 about.code,
             )

@@ -88,7 +88,7 @@ def _checked(annotation: str, value: Any, where: str) -> Any:
 
 
 _KINDS: dict[str, tuple[Any, str]] = {
-    "str": (str, "a text"),
+    "str": (str, "text"),
     "int": (int, "a whole number"),
     "float": (int | float, "a number"),
     "bool": (bool, "true or false"),

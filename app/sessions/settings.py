@@ -172,11 +172,11 @@ def _checked(name: str, value: Any) -> Any:
             return names
         case _:
             if not isinstance(value, str) or (name == "model" and not value.strip()):
-                raise InvalidInputError(f"{name} should be a text that is not blank.")
+                raise InvalidInputError(f"{name} should be text that is not blank.")
             return value
 
 
 def _choice(name: str, value: Any, choices: Sequence[str]) -> str:
     if value not in choices:
-        raise InvalidInputError(f"{name} is one of {', '.join(choices)}, not {str(value)[:40]!r}.")
+        raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, not {str(value)[:40]!r}.")
     return cast(str, value)

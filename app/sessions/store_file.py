@@ -63,8 +63,9 @@ class Mark:
         else:
             return
         raise ServerError(
-            f"The chat store {path} {what} while Fireside had it open, so nothing more can be kept in it. "
-            f"What you see can be saved by /export; then end Fireside and start it again.",
+            f"The chat store {path} {what} while Fireside had it open, "
+            "so nothing more can be saved in it. Save what you see with /export, "
+            "then quit Fireside and start it again.",
             code="store_moved",
         )
 
@@ -102,7 +103,9 @@ def failure(err: sqlite3.Error, path: Path | None) -> ServerError:
         return DamagedStoreError(path, str(err).partition(" with text ")[0])  # which may be long, and private
     match getattr(err, "sqlite_errorcode", 0) & 0xFF:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            text = f"{store} is held by another program for more than {BUSY_S:g} s. Close it and try again."
+            text = (
+                f"{store} has been locked by another program for over {BUSY_S:g} s. Close it and try again."
+            )
             return ServerError(text, code="store_busy")
         case sqlite3.SQLITE_FULL:
             return ServerError(_full(path), code="store_full")
@@ -110,7 +113,7 @@ def failure(err: sqlite3.Error, path: Path | None) -> ServerError:
             if (why := _why_not_written(path.parent)) is not None:
                 return unusable(path, why)
             return ServerError(
-                f"{store} cannot be used: {err}. Look at its folder's rights and disk.", code="store_error"
+                f"{store} cannot be used: {err}. Check its folder's permissions and disk.", code="store_error"
             )
         case _:
             return ServerError(f"The chat store failed: {err}.", code="store_error")
@@ -188,8 +191,8 @@ def unusable(path: Path, err: OSError) -> ServerError:
         return ServerError(_full(path), code="store_full")
     reason = err.strerror or str(err)
     return ServerError(
-        f"The chat store {path} cannot be used: {reason}. Look at its folder's rights, or choose another "
-        f"folder with FIRESIDE_DATA. Until then --private works, which keeps nothing.",
+        f"The chat store {path} cannot be used: {reason}. Check its folder's permissions, or choose another "
+        f"folder with FIRESIDE_DATA. Until then, --private works; it saves nothing.",
         code="store_error",
     )
 

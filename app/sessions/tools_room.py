@@ -96,7 +96,7 @@ class ToolsRoom:
         if isinstance(item, SessionTool):
             return item
         if not callable(item):
-            raise InvalidInputError(f"{item!r} is no tool; make one with the `tool` decorator.")
+            raise InvalidInputError(f"{item!r} is not a tool; make one with the `tool` decorator.")
         return RoomTool(tool(item), self)
 
     def space(self, folder: Path | None) -> tuple[Workspace | None, str]:

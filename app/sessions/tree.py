@@ -46,7 +46,7 @@ class TreeOperations(Workplace):
     async def retry(self, response_id: str, n: int = 1) -> list[str]:
         """Answer anew, `n` times at once on branches of their own; returns the new response ids."""
         if not 1 <= n <= MAX_VARIANTS:
-            raise InvalidInputError(f"A reply is tried again 1 to {MAX_VARIANTS} times at once, not {n}.")
+            raise InvalidInputError(f"A reply can be regenerated 1 to {MAX_VARIANTS} times at once, not {n}.")
         live = await self.of_response(response_id)
         async with live.writing():
             live.refuse_if_busy()
@@ -63,7 +63,7 @@ class TreeOperations(Workplace):
             live.refuse_if_busy()
             last = (await self.store.response(response_id))[-1]
             if not isinstance(last.item, Message) or last.item.role != "assistant":
-                raise InvalidInputError("That reply ends with a call, not with a text that could go on.")
+                raise InvalidInputError("That reply ends with a call, not with text that could be continued.")
             return (await live.rerun(last.parent_id, continued=last.item))[0]
 
     async def continue_from(self, item_id: str, token_index: int, token_id: int) -> str:
@@ -135,7 +135,7 @@ class TreeOperations(Workplace):
             place = next((index for index, item in enumerate(path) if item.id == item_id), None)
             message = None if place is None else path[place]
             if place is None or not isinstance(message, Message) or message.role != "assistant":
-                raise InvalidInputError("Only a reply on the active path can be divided anew.")
+                raise InvalidInputError("Only a reply on the active path can be split again.")
             before = path[place - 1] if place else None
             start = place - 1 if isinstance(before, Reasoning) else place
             held = before.text if isinstance(before, Reasoning) else ""

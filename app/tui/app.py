@@ -113,7 +113,7 @@ class FiresideApp(Focus):
         else:
             self._quit_asked = time.monotonic()
             scrolls = self.draft.vi is not None and not self.draft.vi.inserts
-            self.seam.say(News("once more quits", hints=() if scrolls else (("ctrl+d", "too"),)))
+            self.seam.say(News("again to quit", hints=() if scrolls else (("ctrl+d", "too"),)))
 
     async def _copied_or_stopped(self) -> bool:
         selected = self.screen.get_selected_text() or self.draft.selected_text
@@ -206,9 +206,9 @@ class FiresideApp(Focus):
         self.mouse_on = not self.mouse_on
         driver.use_mouse(self.mouse_on)
         self.say(
-            "the mouse is ours again"
+            "mouse on: clicks and the wheel work here"
             if self.mouse_on
-            else f"the mouse is the terminal's; {self.hint_label('mouse')} takes it"
+            else f"mouse off: the terminal handles it; {self.hint_label('mouse')} turns it on"
         )
 
     def copy(self, text: str, what: str) -> None:
@@ -273,8 +273,8 @@ class FiresideApp(Focus):
 
 _MODE_WORDS = {
     "ask": "every call that touches something asks first",
-    "read": "calls that only read in the workspace run, the rest asks first",
-    "all": "files of the workspace, pages and sandboxed commands run, the rest asks first",
-    "plan": "the model only reads, and plans",
+    "read": "read-only calls in the workspace run; everything else asks first",
+    "all": "files, pages and sandboxed commands run; everything else asks first",
+    "plan": "the model can only read and plan",
 }
 _OF_TEXTUAL = frozenset({"focus_next", "focus_previous"})

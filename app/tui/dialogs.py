@@ -82,7 +82,7 @@ class LineDialog(Dialog[str | None]):
     ROWS = 6
 
     def __init__(self, shell: Shell, title: str, default: str = "") -> None:
-        super().__init__(shell, plain(title), (("enter", "takes it"), ("esc", "closes")))
+        super().__init__(shell, plain(title), (("enter", "confirms"), ("esc", "closes")))
         self._filter = Filter("", default)
 
     def body(self) -> Iterable[Widget]:

@@ -111,7 +111,7 @@ async def _download(app: FiresideApp, query: str = "") -> str | None:
             f"{byte_size(wanted.missing_bytes)} to fetch, {byte_size(wanted.free_bytes)} free, "
             f"licence {wanted.licence}"
         )
-        choices = [Choice("yes", "fetch it", takes), Choice("no", "leave it")]
+        choices = [Choice("yes", "fetch it", takes), Choice("no", "cancel")]
         if await app.face.choose(f"{wanted.repo} {wanted.quantization}", choices) != "yes":
             return None
 
@@ -123,7 +123,7 @@ async def _download(app: FiresideApp, query: str = "") -> str | None:
         return str(await asyncio.to_thread(model_catalog.pull, wanted, show))
     except Exception as err:  # The network fails in many ways; each is told.
         if app.given_up:
-            app.say("The download was stopped. Fetched again, it goes on where it stopped.")
+            app.say("The download was stopped. Fetch the model again to resume it.")
         else:
             app.say(str(explain(err)), error=True)
         return None
@@ -180,4 +180,4 @@ async def _theme(app: FiresideApp) -> None:
     try:
         await asyncio.to_thread(store, "theme", chosen)
     except (OSError, SettingError) as err:
-        app.say(f"The theme holds for this time only: {err}", error=True)
+        app.say(f"The theme applies only until you quit: {err}", error=True)

@@ -82,7 +82,7 @@ class ScreenDriver(LinuxDriver):
         said = getattr(self._app, "say", None)
         if said is not None:
             said(
-                f"A key could not be read ({type(err).__name__}: {err}). The next ones are again.", error=True
+                f"A key could not be read ({type(err).__name__}: {err}); the keys after it work.", error=True
             )
 
     def write(self, data: str) -> None:

@@ -46,7 +46,7 @@ async def edit(text: str, lend: Lend, *, private: bool = False, left: Callable[[
     `left` is told what was saved by an editor that failed, or that had to end with this task.
     """
     command = editor_command()
-    name = _require("editor", command[0], "VISUAL or EDITOR names another one.")
+    name = _require("editor", command[0], "Set VISUAL or EDITOR to another one.")
     folder = _folder(private)
     try:
         handle, path = tempfile.mkstemp(prefix="message-", suffix=".md", dir=folder)
@@ -61,16 +61,16 @@ async def edit(text: str, lend: Lend, *, private: bool = False, left: Callable[[
         except OSError as err:
             raise EditorError(
                 f"The editor {name} could not be started: {err.strerror or err}. "
-                f"VISUAL or EDITOR names another one."
+                f"Set VISUAL or EDITOR to another one."
             ) from err
         if code != 0:
-            raise EditorError(f"The editor {name} {_ended(code)}; the text is as it was.")
+            raise EditorError(f"The editor {name} {_ended(code)}; the text is unchanged.")
         is_done = True
         try:
             return _read(file)
         except OSError as err:
             raise EditorError(
-                f"The editor {name} left no file ({err.strerror or err}); the text is as it was."
+                f"The editor {name} left no file ({err.strerror or err}); the text is unchanged."
             ) from err
     finally:
         if not is_done and file.exists() and (saved := _read(file)) != text.rstrip("\n"):
@@ -84,7 +84,7 @@ async def page(text: str, lend: Lend) -> None:
         command = shlex.split(os.environ.get("PAGER") or "less -R") or ["less"]
     except ValueError:
         command = ["less"]
-    name = _require("pager", command[0], "PAGER names another one.")
+    name = _require("pager", command[0], "Set PAGER to another one.")
     try:
         await _run(command, lend, replace_surrogates(sanitize(text)).encode())
     except OSError as err:
@@ -129,7 +129,7 @@ def _ended(code: int) -> str:
 def _require(kind: str, program: str, remedy: str) -> str:
     """The program's short name. Without the program the screen need not be left."""
     if os.sep in program and not os.path.isabs(program):
-        raise EditorError(f"The {kind} {program} is no program of its own: give its whole path. {remedy}")
+        raise EditorError(f"The {kind} {program} is a relative path: give its full path. {remedy}")
     if shutil.which(program) is None:
         raise EditorError(f"The {kind} {program} could not be started: no such program. {remedy}")
     return os.path.basename(program)
@@ -144,6 +144,6 @@ def _folder(private: bool) -> Path:
         return paths.make_private_dir(paths.state_dir() / "drafts")
     if not (MEMORY_FOLDER.is_dir() and os.access(MEMORY_FOLDER, os.W_OK)):
         raise EditorError(
-            "A private chat leaves nothing on a disk, and there is no folder in memory for the editor."
+            "A private chat writes nothing to disk, and there is no in-memory folder for the editor."
         )
     return MEMORY_FOLDER

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ERROR_ARMS_AFTER_S = 0.5
 AT_BLOCKS = ("up", "down", "enter")
 """Keys without a letter that mean something at a block or an error."""
-CHAT_KEYS: tuple[Hint, ...] = (("r", "rename"), ("p", "pin"), ("a", "put away"), ("d", "delete"))
+CHAT_KEYS: tuple[Hint, ...] = (("r", "rename"), ("p", "pin"), ("a", "archive"), ("d", "delete"))
 
 
 class Focus(Rooms):
@@ -83,7 +83,7 @@ class Focus(Rooms):
 
     def _hints(self) -> Sequence[Hint]:
         if self.editing is not None and self.draft.has_focus:
-            return (("stop", "leaves it as it was"),)
+            return (("stop", "cancels"),)
         if self.waiting.has_focus:
             return (("queue_edit", "edits"), ("queue_remove", "removes"))
         if self.transcript.has_focus and self.transcript.current is not None:
@@ -260,4 +260,4 @@ class Focus(Rooms):
         """What was written for a question that went is not lost."""
         if event.text.strip():
             self.draft.history_of_messages.add(with_double(event.text), keep=False)
-            self.say("nobody waits for that answer any more; up brings your words back")
+            self.say("that question is closed; up brings your text back")

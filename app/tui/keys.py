@@ -49,8 +49,8 @@ KEYS: tuple[Key, ...] = (
     Key("block_up", "read", "alt+up", "block cursor", "block(-1)", priority=True),
     Key("block_copy", "read", "c", "copy block, its code", where="block"),
     Key("block_code", "read", "C", "copy its code", beside="block_copy", where="block"),
-    Key("block_edit", "read", "e", "edit, divide anew", where="block"),
-    Key("block_divide", "read", "d", "divide thought and answer", beside="block_edit", where="block"),
+    Key("block_edit", "read", "e", "edit; split thinking from answer", where="block"),
+    Key("block_divide", "read", "d", "split thinking from answer", beside="block_edit", where="block"),
     Key("block_fork", "read", "f", "fork from here", where="block"),
     Key("newest", "read", "end,ctrl+end", "to the newest line", "newest", free=True),
     Key("stop", "reply", "escape", "stop, keep the text", "stop"),
@@ -65,7 +65,7 @@ KEYS: tuple[Key, ...] = (
         free=True,
         beside="variant_before",
     ),
-    Key("fold", "reply", "ctrl+t", "fold all thoughts", "fold_thoughts", priority=True),
+    Key("fold", "reply", "ctrl+t", "fold all thinking", "fold_thoughts", priority=True),
     Key("copy", "reply", "ctrl+c", "copy, stop, clear, quit", "copy_or_stop", priority=True),
     Key("chats", "move", "ctrl+b,f2", "chats", "chats", priority=True),
     Key("new_chat", "move", "ctrl+n", "new chat", "new_chat", priority=True),
@@ -76,8 +76,8 @@ KEYS: tuple[Key, ...] = (
     Key("rebind", "more", "/keys", "change any of these", where="words"),
     Key("help_always", "more", "f1", "this page", "help", priority=True),
     Key("help", "more", "question_mark", "this page", "help", free=True, beside="help_always"),
-    Key("approvals", "more", "shift+tab", "what runs unasked", "cycle_approval", priority=True),
-    Key("next", "more", "tab", "to what waits, to chats", "next", priority=True),
+    Key("approvals", "more", "shift+tab", "what runs without asking", "cycle_approval", priority=True),
+    Key("next", "more", "tab", "to waiting messages, to chats", "next", priority=True),
     Key("params", "more", "f5", "parameters", "params", priority=True),
     Key("themes", "more", "f6", "themes", "themes", priority=True),
     Key("block_down", "read", "alt+down", "block cursor", "block(1)", priority=True, beside="block_up"),
@@ -87,14 +87,14 @@ KEYS: tuple[Key, ...] = (
     Key("block_tokens", "more", "t", "see its tokens", beside="block_retry", where="block"),
     Key("page_up", "more", "pageup", "a page up or down", "page(-1)", priority=True),
     Key("page_down", "more", "pagedown", "a page up or down", "page(1)", priority=True, beside="page_up"),
-    Key("oldest", "more", "home,ctrl+home", "to the beginning", "oldest", free=True),
+    Key("oldest", "more", "home,ctrl+home", "to the first line", "oldest", free=True),
     Key("mouse", "more", "ctrl+o", "mouse on or off", "mouse", priority=True),
     Key("suspend", "more", "ctrl+z", "to the shell, until fg", "suspend_process", priority=True),
     Key("quit", "more", "ctrl+q", "quit", "leave", priority=True),
     Key("block_fold", "find", "enter,space", "fold or open a block", where="block"),
     Key("find_again", "find", "slash", "find in this chat", where="block"),
-    Key("find_next", "find", "n", "the next that was found", where="block"),
-    Key("find_before", "find", "N", "the one before", where="block"),
+    Key("find_next", "find", "n", "the next match", where="block"),
+    Key("find_before", "find", "N", "the match before", where="block"),
     Key("allow_once", "card", "y", "allow a call once", where="card"),
     Key("allow_chat", "card", "s", "allow it in this chat", where="card"),
     Key("allow_always", "card", "a", "allow it always", where="card"),
@@ -103,10 +103,10 @@ KEYS: tuple[Key, ...] = (
     Key("refuse_stop", "card", "x", "refuse it, stop", where="card"),
     Key("allow_wider", "card", "w", "a wider rule", where="card"),
     Key("allow_unread", "card", "u", "answer with rows unread", where="card"),
-    Key("queue_edit", "queue", "enter,e", "edit a message that waits", where="queue"),
-    Key("queue_remove", "queue", "x,delete,backspace", "take it back", where="queue"),
+    Key("queue_edit", "queue", "enter,e", "edit a waiting message", where="queue"),
+    Key("queue_remove", "queue", "x,delete,backspace", "remove it", where="queue"),
     Key("save_copy", "news", "s,alt+s", "save what was copied", where="news"),
-    Key("undo_delete", "news", "u,alt+u", "take a deleted chat back", where="news"),
+    Key("undo_delete", "news", "u,alt+u", "restore a deleted chat", where="news"),
 )
 _NAMES = frozenset(key.name for key in KEYS)
 _MODIFIERS = ("alt", "ctrl", "hyper", "meta", "shift", "super")
@@ -189,7 +189,7 @@ def read_keymap(table: Mapping[str, object]) -> tuple[dict[str, str], list[str]]
             hint = f"did you mean {near[0]}?" if near else "`fireside help keys` lists the names."
             wrong.append(f"[keys] has no {name[:40]!r}; {hint}")
         elif not isinstance(value, str):
-            wrong.append(f'keys.{name} takes a text such as "ctrl+r".')
+            wrong.append(f'keys.{name} must be text such as "ctrl+r".')
         else:
             try:
                 parts = ["comma"] if value.strip() == "," else _split(value)
@@ -201,7 +201,7 @@ def read_keymap(table: Mapping[str, object]) -> tuple[dict[str, str], list[str]]
         name, other, part = clash
         del keymap[name]
         wrong.append(
-            f"keys.{name} wants {shown(part)}, which {other} has ({known[other].help}); "
+            f"keys.{name} asks for {shown(part)}, which {other} uses ({known[other].help}); "
             f"give {other} another key too."
         )
     return keymap, wrong
@@ -224,7 +224,7 @@ def _read(text: str, key: Key) -> str:
     else:
         raise ValueError(f"there is no key {wanted[:40]!r}; keys are such as ctrl+r, alt+s, f9, pageup or ?.")
     if unknown := [name for name in held if name not in _MODIFIERS]:
-        raise ValueError(f"there is no {unknown[0][:40]!r} to hold; there are {', '.join(_MODIFIERS)}.")
+        raise ValueError(f"there is no modifier {unknown[0][:40]!r}; there are {', '.join(_MODIFIERS)}.")
     found = "+".join([*held, base])
     if _is_letter(found) and not key.free and key.where in ("app", "draft"):
         raise ValueError(f"{shown(found)} would be lost to every message; take one such as ctrl+r or f9.")

@@ -173,9 +173,7 @@ class Program(OpenChats):
         chat = self._chat
         if chat.id is None or chat.private or not chat.story.items or chat.manager.store.private:
             return None
-        return (
-            f"fireside --resume {chat.id.removeprefix('sess_')[:8]}   goes on with {one_line(chat.title)!r}"
-        )
+        return f"To continue {one_line(chat.title)!r}: fireside --resume {chat.id.removeprefix('sess_')[:8]}"
 
     # ---- the model -------------------------------------------------------------------------
 
@@ -194,7 +192,7 @@ class Program(OpenChats):
         except FiresideError as err:
             self.model.failed = self.manager.desk.card is None
             if self._given_up:
-                self.say("The load was given up. The next message loads the model of before.")
+                self.say("Loading was stopped. The next message loads the previous model.")
             else:
                 self.load_failed(err)
             return False

@@ -210,7 +210,7 @@ class Reading(Writing):
     def _tell_found(self) -> None:
         at, count = self.transcript.found
         if not count:
-            self.say("nothing in this chat holds that")
+            self.say("no matches in this chat")
             return
         news = f"match {at} of {count}" if count > 1 else "one match"
         hints: Sequence[Hint] = (("find_next", "next"), ("find_before", "before")) if count > 1 else ()
@@ -233,7 +233,7 @@ class Reading(Writing):
 
         if not isinstance(item, Message) or item.role != "user":
             again = self.label("block_retry")
-            self.say(f"only your own messages are edited; {again} writes a reply again")
+            self.say(f"only your own messages can be edited; {again} regenerates a reply")
             return
         self.transcript.cursor_clear()
         self.begin_edit("message", item.id, item.content)
@@ -274,7 +274,7 @@ class Reading(Writing):
             if text:
                 self.draft.put(text, typed=False)
             self.draft.focus()
-            self.say("a copy of the chat; the other one is as it was")
+            self.say("copied; the original is unchanged")
 
     @work(exit_on_error=False, group="divide")
     async def divide(self, item: Item) -> None:
@@ -284,7 +284,7 @@ class Reading(Writing):
 
         reply = reply_around(list(self.chat.story.items.values()), item)
         if reply is None:
-            self.say("only a reply is divided into thought and answer")
+            self.say("only a reply can be split into thinking and answer")
             return
         try:
             await divide(self.face, reply)
@@ -335,7 +335,7 @@ class Reading(Writing):
         message = item if isinstance(item, Message) and item.role == "user" else None
         async with self.telling():
             if await self.chat.variant(step, message) is None:
-                self.say(f"there is one variant; {self.label('retry')} writes another")
+                self.say(f"there is only one variant; {self.label('retry')} writes another")
 
     def action_fold_thoughts(self) -> None:
         """Fold or open all thoughts."""

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from app.tui.widgets.opening import Facts, Opening
     from app.tui.widgets.side import ChatsPane, Wish
 
-UNDOES: Hint = ("undo_delete", "takes it back")
+UNDOES: Hint = ("undo_delete", "restores it")
 MOST_LISTED = 500
-WRITE_NOW = "write now, it is sent when a model is ready"
+WRITE_NOW = "write now; it is sent when a model is ready"
 
 
 class Rooms(Reading):
@@ -183,7 +183,7 @@ class Rooms(Reading):
         """There is a model now."""
         event.stop()
         if event.server:
-            self.say("Chatting over a server is not built into this face yet; choose a file.", error=True)
+            self.say("Chatting over a server is not possible here yet; choose a file.", error=True)
             return
         self._leave_first_run(event.source)
 
@@ -300,7 +300,7 @@ class Rooms(Reading):
                     await manager.delete(session_id)
                 finally:  # it is gone also where the engine fails to forget it
                     await self.close_chat(session_id)
-                self.say("the private chat is closed; nothing of it is left")
+                self.say("the private chat is closed; nothing of it was saved")
             case "open":
                 await self.open_chat(session_id)
                 self.leave_side()
@@ -315,7 +315,7 @@ class Rooms(Reading):
             case "archive":
                 await manager.archive(session_id)
                 await self.close_chat(session_id)
-                self.say("put away; /chats shows it")
+                self.say("archived; /chats shows it")
             case "fork":
                 await self.open_chat(await manager.fork(session_id))
             case "delete":
@@ -334,5 +334,5 @@ class Rooms(Reading):
         """Take a deleted chat back."""
         async with self.telling():
             await self.manager.undelete(session_id)
-            self.say("the chat is back")
+            self.say("the chat is restored")
         self.refresh_side()

@@ -59,7 +59,7 @@ def require_senses(
 def _refusal(card: ChatCard, about: Medium, names: list[str], *, held: bool) -> FiresideError:
     which = sanitize(clip(" and ".join(names)))
     are = "are" if len(names) > 1 else "is"
-    other = f"send it without {which}, which {are} no longer attached" if held else f"take {which} out"
+    other = f"send it without {which}, which {are} no longer attached" if held else f"remove {which}"
     return FiresideError(
         f"{short_name(card.model_id)} cannot {about.sense}, so nothing was sent. "
         f"Choose a model that {about.senses} (/model), or {other}.",

@@ -84,7 +84,7 @@ async def open_manager(
         if not start.private:
             raise
         why = err.message if isinstance(err, FiresideError) else str(err)
-        start.notices.append(f"{why} No chat of now is kept.")
+        start.notices.append(f"{why} Chats are not saved this time.")
     if held:
         await held[0].aclose()
     from app.sessions.store import Store

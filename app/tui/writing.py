@@ -249,14 +249,14 @@ class Writing(Completing):
     def _keep_words(self, editing: Editing) -> str:
         """What was waiting waits no longer: the words for it are the draft now. Tells where they are."""
         if self.editing is not editing:
-            return "What you wrote for it is found with up."
+            return "Press up to find what you wrote for it."
         self.editing = None
         before = as_keys(editing.draft, editing.folds, typed=editing.typed)
         self.draft.history_of_messages.add(before, keep=False)
         self.save_draft_soon()
         self.show_hints()
-        told = "What you wrote stays in the draft; sent, it is a message of its own."
-        return f"{told} The draft of before is found with up." if before.strip() else told
+        told = "What you wrote stays in the draft and can be sent as a new message."
+        return f"{told} Press up to find the draft from before." if before.strip() else told
 
     def on_waiting_list_edit(self, event: WaitingList.Edit) -> None:
         """A waiting message is to be changed."""
@@ -310,7 +310,7 @@ class Writing(Completing):
         try:
             return await edit(text, self.lent, private=private, left=left)
         except EditorError as err:
-            self.say(f"{err} up brings what was saved." if saved else str(err), error=True)
+            self.say(f"{err} Press up to find what was saved." if saved else str(err), error=True)
             return None
 
     @property

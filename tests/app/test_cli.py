@@ -96,7 +96,7 @@ def test_bench_measures_the_transcript_without_an_engine(monkeypatch: pytest.Mon
 
 def test_bench_knows_what_it_can_measure(capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["bench", "weather"]) == 2
-    assert "There are engine and transcript." in capfd.readouterr().err
+    assert "Choose engine or transcript." in capfd.readouterr().err
 
 
 def test_settings_are_shown_with_their_origin(
@@ -118,7 +118,7 @@ def test_settings_are_shown_with_their_origin(
 
 def test_without_settings_it_says_so(capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["config", "show"]) == 0
-    assert "every default holds" in capfd.readouterr().out
+    assert "every default applies" in capfd.readouterr().out
 
 
 def test_flags_before_a_command_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +145,7 @@ def test_a_flag_that_another_version_has_is_refused_with_the_reason(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert cli.main(["-p", "hi", "--server", "unix:"]) == 2
-    assert "this version cannot serve. Leave it out" in capsys.readouterr().err
+    assert "not possible in this version. Leave it out" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("face", ["repl", "tui"])

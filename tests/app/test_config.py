@@ -94,7 +94,7 @@ def test_nothing_set_leaves_every_default_to_the_backend(tmp_path: Path) -> None
         ("[generation]\nseed = true\n", r"must be a whole number from 0 to 4294967294, not True"),
         ("a = 1\nmodel = \n", r"config.toml is not valid TOML: .*line 2"),
         ("load = 3\n", r"'load' is a table"),
-        ("model = ' '\n", r"config.toml: model must be a name or a file, and not empty"),
+        ("model = ' '\n", r"config.toml: model must be a name or a file path"),
         ("timeout = 0\n", r"config.toml: timeout must be a number of seconds above 0"),
         ("[load]\nslots = 0\n", r"load.slots must be a whole number of at least 1, not 0"),
         ("[load]\nflash_attn = 'maybe'\n", r"load.flash_attn must be on, off or auto, not 'maybe'"),
@@ -135,7 +135,7 @@ def test_a_file_without_end_is_not_read_whole(tmp_path: Path) -> None:
         ("--timeout", "timeout", 1e300, "--timeout must be a number of seconds above 0"),
         ("--effort", "generation.reasoning_effort", "x", "--effort must be one of none, minimal, low,"),
         ("--kv-type", "load.kv_cache_type", "q1", "--kv-type must be one of f32, f16, bf16, q8_0,"),
-        ("--model", "model", "", "--model must be a name or a file, and not empty"),
+        ("--model", "model", "", "--model must be a name or a file path"),
     ],
 )
 def test_an_error_names_the_flag_that_was_given(flag: str, key: str, value: object, message: str) -> None:
@@ -159,7 +159,7 @@ def test_an_error_names_the_flag_that_was_given(flag: str, key: str, value: obje
             '{"a": 1,\n b}',
             "Expecting property name enclosed in double quotes at line 2",
         ),
-        ("generation.json_schema", '{"const": 1e999}', "1e999 is no finite number"),
+        ("generation.json_schema", '{"const": 1e999}', "1e999 is not a finite number"),
         ("generation.json_schema", '{"const": "\\ud800"}', "half of a surrogate pair"),
         ("generation.json_schema", "[" * 100_000, "nested too deeply"),
         ("load.mlock", "perhaps", "load.mlock must be true or false"),
@@ -345,7 +345,7 @@ def test_stored_text_comes_back(tmp_path_factory: pytest.TempPathFactory, text: 
 
 @pytest.mark.parametrize(
     ("number", "words"),
-    [(errno.ENOSPC, "no space is left"), (errno.EDQUOT, "what you may use"), (errno.EROFS, "only be read")],
+    [(errno.ENOSPC, "no space is left"), (errno.EDQUOT, "your disk quota"), (errno.EROFS, "read-only")],
 )
 def test_a_disk_that_takes_nothing_is_told_with_the_file(
     number: int, words: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -171,7 +171,7 @@ def test_a_look_that_fails_is_told_and_stops_nothing(
     monkeypatch.setattr(surroundings, "sandbox", fail)
     assert cli.main(["doctor"]) == 0
     out = capfd.readouterr().out
-    assert "sandbox: could not be looked at: boom" in out
+    assert "sandbox: could not be checked: boom" in out
     assert "\x1b" not in out
     assert "extras" in out
 
@@ -184,7 +184,7 @@ def test_every_check_can_be_told_to_a_program() -> None:
 @pytest.mark.parametrize(
     ("found", "state", "told"),
     [
-        (Sandbox("/usr/bin/bwrap"), "ok", "nothing got out of it"),
+        (Sandbox("/usr/bin/bwrap"), "ok", "nothing escaped it"),
         (Sandbox("/usr/bin/bwrap", "what ran in it could see the home"), "warning", "could see the home"),
         (Sandbox(None, "bubblewrap is not installed"), "warning", "not installed"),
         (

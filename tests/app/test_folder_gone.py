@@ -127,7 +127,7 @@ def test_one_prompt_with_tools_is_answered_and_they_refuse(
         ("$FIRESIDE tools run read_file path=a", "no workspace"),
         ("$FIRESIDE -p hi --attach notes.txt", "cannot be attached"),
         ("$FIRESIDE config show", "Nothing is set"),
-        ("$FIRESIDE repl --workspace notes </dev/null", "--workspace takes a folder"),
+        ("$FIRESIDE repl --workspace notes </dev/null", "--workspace expects a folder"),
     ],
 )
 def test_commands_say_what_they_miss(line: str, said: str) -> None:
@@ -197,4 +197,4 @@ def test_a_folder_is_found_or_told(nowhere: Path, tmp_path: Path) -> None:
     for name in (str(nowhere), "part/of/a/path", "~nobody-of-this-name/x"):
         with pytest.raises(Failure) as told:
             chosen_folder(name)
-        assert told.value.exit_code == 2 and "--workspace takes a folder" in str(told.value)
+        assert told.value.exit_code == 2 and "--workspace expects a folder" in str(told.value)

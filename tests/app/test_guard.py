@@ -60,7 +60,7 @@ def test_a_face_that_hangs_is_killed(guarded: Guarded, tmp_path: Path) -> None:
     os.kill(leader, signal.SIGTERM)
     assert guarded.wait() == 128 + signal.SIGKILL
     assert guarded.state() == guarded.before
-    assert "Your chats are kept" in guarded.text
+    assert "Your chats are saved" in guarded.text
 
 
 @pytest.mark.parametrize("hears", [True, False])

@@ -164,9 +164,9 @@ async def test_an_editor_is_named_by_its_whole_path_or_found_on_the_path(
     (hostile / "bin").mkdir()
     shutil.copy(hostile / "vi", hostile / "bin/vi")
     monkeypatch.setenv("VISUAL", program)
-    with pytest.raises(EditorError, match="whole path"):
+    with pytest.raises(EditorError, match="full path"):
         await edit("text", lambda: None, left=lambda text: None)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(Failure, match="whole path"):
+    with pytest.raises(Failure, match="full path"):
         outside._editor()
     assert ran(hostile) == ""
 
@@ -177,7 +177,7 @@ async def test_an_editor_is_named_by_its_whole_path_or_found_on_the_path(
 def test_settings_name_no_server_that_another_folder_could_hold(tmp_path: Path, command: list[str]) -> None:
     file = tmp_path / "config.toml"
     file.write_text(f"[mcp.demo]\ncommand = {json.dumps(command)}\n")
-    with pytest.raises(SettingError, match="whole path"):
+    with pytest.raises(SettingError, match="full path"):
         servers(file=file)
     file.write_text('[mcp.demo]\ncommand = ["python3", "/opt/server.py", "notes", "-x.py"]\n')
     assert servers(file=file)[0].command[1] == "/opt/server.py"

@@ -60,7 +60,7 @@ def test_a_model_can_be_named_as_for_a_chat(
     names = {fields["name" if command == "info" else "model"] for fields in told}
     assert names == {tiny_base.stem}
     assert cli.main(["models", command, str(tiny_base), "-m", str(tiny_llama)]) == 2
-    assert "Two models are named" in capsys.readouterr().err
+    assert "Two models were named" in capsys.readouterr().err
 
 
 def test_info_gives_the_name_of_the_list(

@@ -436,7 +436,7 @@ def test_a_thought_cut_by_the_limit_is_told(double: Double, capfd: pytest.Captur
 
 def test_flags_of_a_one_shot_do_not_go_with_a_command(capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["-p", "hi", "repl"]) == 2
-    assert "does not go with the command repl" in capfd.readouterr().err
+    assert "cannot be used with the command repl" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(("form", "kind"), [("json", None), ("jsonl", "error")])

@@ -612,7 +612,7 @@ def test_a_time_limit_ends_the_turn(engine: Engine, space: Path, capfd: Cap) -> 
 @pytest.mark.parametrize("command", ["repl", "tui"])
 def test_a_flag_of_one_prompt_does_not_go_with_a_face(command: str, capfd: Cap) -> None:
     assert cli.main(["--dry-run", command]) == 2
-    assert f"--dry-run does not go with the command {command}" in capfd.readouterr().err
+    assert f"--dry-run cannot be used with the command {command}" in capfd.readouterr().err
 
 
 # ---- a real model ----------------------------------------------------------------------------

@@ -56,7 +56,7 @@ def test_a_person_chooses_a_chat_by_its_number(tiny_llama: Path) -> None:
 def test_with_no_chat_there_is_nothing_to_choose(tiny_llama: Path) -> None:
     line = f'exec "{COMMAND[0]}" "{COMMAND[1]}" -m "{tiny_llama}" --resume -p hi'
     with pexpect.spawn("bash", ["-c", line], timeout=50) as child:
-        child.expect("There is no chat to go on with")
+        child.expect("There is no chat to continue")
         child.expect(pexpect.EOF)
         child.wait()
         assert child.exitstatus == 2

@@ -69,7 +69,7 @@ def test_a_misspelt_profile_names_the_nearest(capfd: Cap) -> None:
 
 @pytest.mark.parametrize("name", ["", "../config", "a/b", ".hidden", "a" * 65, "a\n"])
 def test_a_name_stays_inside_of_the_folder(name: str) -> None:
-    with pytest.raises(SettingError, match="profile's name is made of"):
+    with pytest.raises(SettingError, match="profile's name may have"):
         read_profile(name)
 
 

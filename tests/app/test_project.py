@@ -106,7 +106,7 @@ def test_what_only_a_person_decides_is_left_out_with_a_notice(project: Path, lin
     trust(project)
     found = read_project()
     assert set(found.values) == {"system"}
-    assert "counts only in your own settings" in found.notices[0]
+    assert "works only in your own settings" in found.notices[0]
 
 
 def test_rights_files_and_templates_are_not_a_projects_to_set() -> None:
@@ -170,7 +170,7 @@ def test_a_projects_servers_are_left_out_with_a_notice(project: Path) -> None:
     trust(project)
     found = read_project()
     assert set(found.values) == {"system"}
-    assert "keys, mcp counts only" in found.notices[0]
+    assert "keys, mcp works only" in found.notices[0]
 
 
 @pytest.mark.parametrize("text", ["scripts/mine.py", "mine.py", "./mine.py", "now,mine.py"])
@@ -178,14 +178,14 @@ def test_settings_name_no_tool_file_that_another_folder_could_hold(
     project: Path, text: str, capfd: Cap, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert cli.main(["config", "set", "tools", text]) == 2
-    assert "whole path" in capfd.readouterr().err
+    assert "full path" in capfd.readouterr().err
     paths.config_file().parent.mkdir(parents=True, exist_ok=True)
     paths.config_file().write_text(f'tools = ["{text}"]\n')
-    with pytest.raises(SettingError, match="whole path"):
+    with pytest.raises(SettingError, match="full path"):
         settings_of({})
     paths.config_file().unlink()
     monkeypatch.setenv("FIRESIDE_TOOLS", text)
-    with pytest.raises(SettingError, match="whole path"):
+    with pytest.raises(SettingError, match="full path"):
         settings_of({})
     monkeypatch.delenv("FIRESIDE_TOOLS")
     assert settings_of({"tools": [text]}).get("tools") == (text,)

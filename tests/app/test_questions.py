@@ -100,7 +100,7 @@ def test_lines_that_come_together_answer_nothing(person: Asked) -> None:
     person.ask(lambda: agreed("Fetch it?"))
     person.until("[y/N] ")
     person.type("y\nand more\ny\n")
-    person.until("Several lines came at once")
+    person.until("Several lines at once do not count")
     person.until("[y/N] ", times=2)
     person.type("n\n")
     assert person.said is False

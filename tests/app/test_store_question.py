@@ -14,7 +14,7 @@ from tests.app.terminal_process import Terminal
 
 pytestmark = pytest.mark.timeout(120)
 
-ASKED = "and begin with an empty store? [y/N]"
+ASKED = "and start with an empty store? [y/N]"
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_lists_go_on_after_a_yes(damaged: Path) -> None:
     with terminal("sessions", "list") as screen:
         screen.wait_for_text(ASKED)
         screen.send("y\n")
-        screen.wait_for_text("There is no chat yet")
+        screen.wait_for_text("There are no chats yet")
         assert screen.wait() == 0
     assert len(kept(damaged)) == 1
 
@@ -92,7 +92,7 @@ def test_a_folder_that_cannot_be_used_stops_no_private_chat(
     (tmp_path / "file").touch()
     monkeypatch.setenv("FIRESIDE_DATA", str(tmp_path / "file" / "data"))
     with terminal("repl", "--private") as screen:
-        screen.wait_for_text("No chat of now is kept")
+        screen.wait_for_text("Chats are not saved")
         screen.send("\x04")
         assert screen.wait() == 0
     done = fireside("sessions", "list")
@@ -103,7 +103,7 @@ def test_a_folder_that_cannot_be_used_stops_no_private_chat(
 def test_private_chats_begin_without_a_store(damaged: Path, face: tuple[str, ...]) -> None:
     before = damaged.read_bytes()
     with terminal(*face, "--private") as screen:
-        screen.wait_for_text("No chat of now is kept")
+        screen.wait_for_text("Chats are not saved")
         screen.send("hi\r")
         screen.wait_for_text("hi")
         screen.send("\x04" if face == ("repl",) else "\x11")

@@ -179,7 +179,7 @@ def test_trust_follows_the_real_path(space: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_a_project_without_files_has_nothing_to_trust(space: Path, capfd: Cap) -> None:
     assert cli.main(["tools", "trust"]) == 2
-    assert "has nothing of its own" in capfd.readouterr().err
+    assert "has nothing to trust" in capfd.readouterr().err
     assert cli.main(["tools", "trust", "nowhere"]) == 2
 
 

@@ -75,9 +75,9 @@ async def test_what_is_wrong_with_arguments_is_told_until_they_change() -> None:
         await run.pilot.press("e")
         await run.until(lambda: run.app.approval.field.has_focus)
         await run.pilot.press("x", "enter")
-        await run.until(lambda: any("That is no JSON" in row for row in run.screen()))
+        await run.until(lambda: any("That is not JSON" in row for row in run.screen()))
         await run.pilot.press("backspace")
-        await run.until(lambda: not any("That is no JSON" in row for row in run.screen()))
+        await run.until(lambda: not any("That is not JSON" in row for row in run.screen()))
 
 
 async def test_an_answer_that_does_not_fit_begins_the_next_row() -> None:
@@ -202,7 +202,7 @@ async def test_edited_arguments_are_shown_again_and_run_as_shown() -> None:
         await run.until(lambda: field.has_focus)
         field.load_text('{"text": "x"')
         await run.pilot.press("enter")
-        await run.until(lambda: "no JSON" in "\n".join(run.screen()))
+        await run.until(lambda: "not JSON" in "\n".join(run.screen()))
         field.load_text('{"text": "mine\\u001b[2J"}')
         await run.pilot.press("enter")
         await run.until(lambda: "mine\u241b[2J" in "\n".join(run.screen()))

@@ -73,12 +73,12 @@ async def test_all_of_it_is_the_answer_and_back() -> None:
 async def test_what_is_no_reply_is_told() -> None:
     async with running([["one"]]) as run:
         await run.send("/resplit")
-        await run.until(lambda: "There is no reply yet" in run.seam)
+        await run.until(lambda: "There are no replies yet" in run.seam)
         await run.ask("a question")
         await run.pilot.press("alt+up", "alt+up", "d")
-        await run.until(lambda: "only a reply is divided" in run.seam)
+        await run.until(lambda: "only a reply can be split" in run.seam)
         await run.pilot.press("escape")
         await run.send("/resplit 7")
         await run.until(lambda: "a line from 1 to 1" in run.seam)
         await run.send("/resplit answer")
-        await run.until(lambda: "left as it is" in run.seam)
+        await run.until(lambda: "The reply is unchanged" in run.seam)

@@ -67,7 +67,7 @@ async def test_one_that_fails_leaves_the_draft_and_what_it_saved(editor: Path, e
         await run.pilot.press("ctrl+g")
         await run.until(lambda: told in run.seam)
         assert run.app.draft.text == "draft"
-        assert "up brings what was saved" in run.app.seam.news.text
+        assert "Press up to find what was saved" in run.app.seam.news.text
         run.app.draft.put("")
         await run.pilot.press("up")
         assert run.app.draft.text == "draft saved"

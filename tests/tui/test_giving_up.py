@@ -29,7 +29,7 @@ async def test_esc_gives_up_a_load_and_the_next_message_is_answered() -> None:
         await run.until(lambda: "loading 42 %" in run.screen()[-1])
         await run.pilot.press("escape")
         assert await load is False
-        await run.until(lambda: "given up" in run.seam)
+        await run.until(lambda: "Loading was stopped" in run.seam)
         await run.ask("again")
         assert run.texts("answer") == ["one", "two"]
         assert "loading" not in run.screen()[-1]

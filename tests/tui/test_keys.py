@@ -30,8 +30,8 @@ def test_the_keys_there_are_clash_with_none() -> None:
     ("table", "told"),
     [
         ({"retri": "f9"}, "did you mean retry"),
-        ({"stop": 3}, "keys.stop takes a text"),
-        ({"retry": "ctlr+r"}, "there is no 'ctlr' to hold; there are alt, ctrl"),
+        ({"stop": 3}, "keys.stop must be text"),
+        ({"retry": "ctlr+r"}, "there is no modifier 'ctlr'; there are alt, ctrl"),
         ({"retry": "f99"}, "there is no key 'f99'"),
         ({"retry": "ctrl+n"}, "keys.retry wants ctrl+n, which new_chat has (new chat)"),
         ({"retry": "f9", "new_chat": "f9"}, "f9, which"),
@@ -139,7 +139,7 @@ async def test_a_wrong_key_is_told_in_the_program_until_a_key_is_pressed() -> No
 
 async def test_a_message_is_begun_with_the_letter_that_the_seam_offers() -> None:
     async with running() as run:
-        for name, does in (("save_copy", "saves them to a file"), ("undo_delete", "takes it back")):
+        for name, does in (("save_copy", "saves them to a file"), ("undo_delete", "restores it")):
             run.app.draft.put("")
             run.app.seam.say(News("told", hints=((name, does),)))
             letter = keys_of(name, {})[0]

@@ -82,7 +82,7 @@ async def test_ctrl_c_clears_the_draft_then_tells_of_leaving_then_leaves(held: t
         await run.until(lambda: run.app.draft.text == "")
         assert run.app.draft.history_of_messages.entries == ["hi you"]
         await run.pilot.press("ctrl+c")
-        await run.until(lambda: "once more quits" in run.seam)
+        await run.until(lambda: "again to quit" in run.seam)
         run.app._quit_asked += 3600  # however slow this machine is, the next one comes in time
         await ended_by(run, "ctrl+c")
 

@@ -115,8 +115,8 @@ async def test_chats_are_renamed_pinned_deleted_and_taken_back() -> None:
         run.app.pane.post_message(run.app.pane.Wished(second, "delete"))
         await run.until(lambda: run.app.chat.id is None)
         assert [chat.id for chat in await run.app.manager.list()] == [first]
-        await run.until(lambda: "takes it back" in run.seam)
-        assert "alt+u takes it back" in run.seam
+        await run.until(lambda: "restores it" in run.seam)
+        assert "alt+u restores it" in run.seam
         await run.pilot.press("alt+u")
         await run.until(lambda: "is back" in run.seam)
         assert {chat.id for chat in await run.app.manager.list()} == {first, second}
@@ -166,7 +166,7 @@ async def test_a_chat_is_gone_on_with(tmp_path: Path, how: str) -> None:
 async def test_a_chat_that_is_not_there_ends_the_program_with_its_reason(tmp_path: Path) -> None:
     async with running(start={"resume": "nothing"}) as run:
         await run.until(lambda: run.app.failure is not None)
-        assert "No chat begins with" in str(run.app.failure)
+        assert "No chat starts with" in str(run.app.failure)
 
 
 @pytest.mark.parametrize("key", ["question_mark", "ctrl+p", "ctrl+f", "ctrl+l", "f5", "f6"])

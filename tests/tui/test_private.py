@@ -30,7 +30,7 @@ async def test_a_private_chat_is_found_again_and_closed_for_good() -> None:
         run.app.action_next()
         await run.until(lambda: run.app.pane.has_focus)
         await run.pilot.press("d")
-        await run.until(lambda: "nothing of it is left" in run.seam)
+        await run.until(lambda: "nothing of it was saved" in run.seam)
         assert run.engine.forgotten == [private]
         await run.until(lambda: not any("a secret" in row for row in run.screen()))
         assert run.app.chat.id != private
@@ -65,7 +65,7 @@ async def test_a_private_chat_is_not_put_away_and_its_copy_is_private() -> None:
         await run.ask("a secret")
         first = run.app.chat.id
         await run.send("/archive")
-        await run.until(lambda: "cannot be put away" in run.seam)
+        await run.until(lambda: "cannot be archived" in run.seam)
         assert run.app.chat.id == first
         await run.send("/fork")
         await run.until(lambda: run.app.chat.id != first)
@@ -78,14 +78,14 @@ async def test_a_chat_is_pinned_deleted_and_taken_back_by_commands() -> None:
         await run.ask("a question")
         chat = run.app.chat.id
         await run.send("/pin")
-        await run.until(lambda: "stays at the top" in run.seam)
+        await run.until(lambda: "pinned to the top" in run.seam)
         await run.send("/delete")
         await run.until(lambda: run.app.chat.id is None)
-        await run.until(lambda: "takes it back" in run.seam)
+        await run.until(lambda: "restores it" in run.seam)
         await run.send("/undelete")
         await run.until(lambda: run.app.chat.id == chat)
         await run.send("/archive")
-        await run.until(lambda: "put away" in run.seam)
+        await run.until(lambda: "archived" in run.seam)
         assert run.app.chat.id is None and await run.app.manager.list() == []
         await run.pilot.press("ctrl+p")
         await run.until(lambda: len(run.app.screen_stack) == 2)

@@ -268,7 +268,7 @@ async def test_ctrl_c_clears_the_draft_and_twice_quits() -> None:
         await run.pilot.press("up")
         assert run.app.draft.text == "abc"
         await run.pilot.press("ctrl+c", "ctrl+c")
-        assert "once more quits" in run.seam
+        assert "again to quit" in run.seam
         await run.pilot.press("ctrl+c")
         await run.until(lambda: run.app._exit)
 

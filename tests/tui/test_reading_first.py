@@ -34,7 +34,7 @@ async def test_long_content_is_read_before_it_can_be_allowed() -> None:
     tool = Recorder()
     async with running([[call(text="\n".join(LINES))], ["done"]], tools=[tool], size=(80, 24)) as run:
         await asked(run)
-        assert "rows unread, allow all the same" in shown(run)
+        assert "rows unread, allow anyway" in shown(run)
         assert "y once" not in shown(run) and "this chat" not in shown(run)
         for key in ("enter", "up"):
             await run.pilot.press(key)

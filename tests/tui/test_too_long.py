@@ -21,7 +21,7 @@ async def test_it_is_told_with_both_numbers_and_the_chat_goes_on() -> None:
         await run.pilot.press("3")
         await run.until(lambda: run.texts("error") and not run.app.chat.busy)
         rows = "\n".join(run.screen())
-        assert "1400 tokens" in rows and "holds 256" in rows
+        assert "1400 tokens" in rows and "room for 256" in rows
         assert " ".join(rows.split()).count("horten the message") == 1 and "Shorten it" not in rows
         assert run.texts("user") == [LONG]
         await run.type("hi")

@@ -43,7 +43,7 @@ async def test_a_reason_for_a_question_that_went_decides_nothing() -> None:
         assert not card.armed
         await run.type("y as")
         assert run.app.draft.history_of_messages.entries[-1] == "no sy"
-        assert "up brings your words back" in run.seam
+        assert "up brings your text back" in run.seam
         assert card.question is not None
         assert tool.calls == []
 

@@ -251,7 +251,7 @@ async def test_words_for_a_message_that_was_sent_meanwhile_stay_in_the_draft(dra
         await run.until(lambda: run.texts("user") == ["one", "two"])
         await run.pilot.press("enter")
         await run.until(lambda: "stays in the draft" in run.seam)
-        assert ("found with up" in run.seam) == bool(draft)
+        assert ("Press up" in run.seam) == bool(draft)
         assert run.app.draft.text == "two, but better" and run.app.editing is None
         last.set()
         await run.until(lambda: not run.app.chat.busy)

@@ -18,11 +18,11 @@ from app.tui.widgets.picker import Entry, Picker
 from app.tui.widgets.side import ChatLine, chat_line, word_of
 
 LIMIT = 10_000
-_NO_CHATS = "There is no chat yet. Your first message begins one."
-_HINTS: Sequence[Hint] = (("enter", "opens"), ("ctrl+x", "puts it away"), ("esc", "closes"))
-_AWAY_HINTS: Sequence[Hint] = (("enter", "opens"), ("ctrl+x", "takes it out"), ("esc", "closes"))
-_DELETED_HINTS: Sequence[Hint] = (("enter", "takes it back"), ("esc", "closes"))
-ARCHIVED, DELETED = "put away", "deleted, kept for 30 days"
+_NO_CHATS = "There are no chats yet. Your first message starts one."
+_HINTS: Sequence[Hint] = (("enter", "opens"), ("ctrl+x", "archives"), ("esc", "closes"))
+_AWAY_HINTS: Sequence[Hint] = (("enter", "opens"), ("ctrl+x", "unarchives"), ("esc", "closes"))
+_DELETED_HINTS: Sequence[Hint] = (("enter", "restores"), ("esc", "closes"))
+ARCHIVED, DELETED = "archived", "deleted, kept for 30 days"
 
 
 def entries_of(
@@ -135,5 +135,5 @@ class ChatsPicker(Picker):
         if away:
             await self.shell.close_chat(key)
         await self._read()
-        said = "put away, at the end of this list" if away else "taken out again"
+        said = "archived, at the end of this list" if away else "unarchived"
         self.filter.say((Span(said, "success"),))

@@ -42,7 +42,7 @@ class FilesPicker(Picker):
     @work(exclusive=True, group="files")
     async def _read(self) -> None:
         found = await asyncio.to_thread(self._look, self._folder)
-        self._empty = "There is no file in this folder."
+        self._empty = "There are no files in this folder."
         self.give([Entry(path, path) for path in found])
         if len(found) >= MOST:
             self.preview.show([])

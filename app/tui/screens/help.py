@@ -226,7 +226,7 @@ class HelpScreen(Dialog[None]):
         if self._page not in (KEYS, MORE):
             rows = self._topic_rows()
             found = [row for row in rows if match(query, "".join(span.text for span in row.left), loose=0)]
-            return found or _nothing(f"Nothing on this page holds {plain(query)}.")
+            return found or _nothing(f"No matches for {plain(query)} on this page.")
         keys = [row for row in self._key_rows if match(query, f"{row[1]} {row[2]}", loose=0)]
         return found_page(keys, self.inner_width, self.ink.glyphs) or _nothing("No key does that.")
 
@@ -261,7 +261,7 @@ class HelpScreen(Dialog[None]):
 def _nothing(words: str) -> list[Row]:
     return [
         Row((Span(words, bold=True),), indent=0),
-        Row((Span("Fewer letters find more; esc shows all again.", "muted"),), indent=0),
+        Row((Span("Type fewer letters to find more; esc shows everything.", "muted"),), indent=0),
     ]
 
 

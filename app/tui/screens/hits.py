@@ -20,7 +20,7 @@ from app.tui.widgets.rows import BLANK, Row
 
 MODEL = "model"
 """Who answered, where the store does not know which model it was."""
-PUT_AWAY = "put away"
+PUT_AWAY = "archived"
 _TONES = {"you": "user", "thought": "reasoning", "tool": "tool", "error": "error"}
 _WHO_WIDTH = 11
 _WORD = re.compile(r"[^\W_]+")
@@ -65,7 +65,7 @@ def hit_of(wire: Mapping[str, Any]) -> Hit:
     return Hit(
         session_id=str(wire["session_id"]),
         item_id=str(wire["item_id"] or ""),
-        title=plain(str(wire.get("title") or "")) or "without a title",
+        title=plain(str(wire.get("title") or "")) or "untitled",
         role=role,
         created_at=int(wire.get("created_at") or 0),
         preview=plain(str(wire.get("preview") or "")),

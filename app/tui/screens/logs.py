@@ -63,7 +63,7 @@ class LogScreen(Reader):
     ]
 
     def __init__(self, shell: Shell, folder: Path | None = None) -> None:
-        hints = (("r", "reads again"), ("tab", "other logs"), ("esc", "closes"))
+        hints = (("r", "reloads"), ("tab", "other logs"), ("esc", "closes"))
         super().__init__(shell, FILES[0], hints)
         self._folder = folder or paths.state_dir()
         self._number = 0
@@ -91,7 +91,7 @@ class LogScreen(Reader):
 
     def page_rows(self) -> Iterable[Row]:
         if not self._lines:
-            words = "There is nothing in this log." if self._read_once else ""
+            words = "This log is empty." if self._read_once else ""
             return [Row((Span(words, bold=True),), indent=0)]
         width = max(10, self.inner_width)
         rows: list[Row] = []

@@ -85,7 +85,7 @@ class ModelTable:
         if model.problem or model.kind == "broken":
             return (Span(signs["failed"], "error"), Span("cannot be loaded", "muted"))
         if model.kind == "embedding":
-            return (Span(signs["none"]), Span("embeds, no chat", "muted"))
+            return (Span(signs["none"]), Span("cannot chat", "muted"))
         if plan is None:
             return (Span(signs["none"]), Span("loaded" if loaded else "", "muted"))
         mark, words, role = fit(plan, loaded=loaded)

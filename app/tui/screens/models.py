@@ -189,11 +189,11 @@ class ModelPicker(Zones[ModelChoice | None]):
         key = self.ink.key("ctrl+d")
         if not self._models:
             return [
-                Row((Span("There is no model on this machine yet.", bold=True),)),
+                Row((Span("There are no models on this machine yet.", bold=True),)),
                 Row((Span(f"{key} downloads one from Hugging Face.", "muted"),)),
             ]
         return [
-            Row((Span(f"No model here fits {plain(self.filter.value)}.", bold=True),)),
+            Row((Span(f"No model here matches {plain(self.filter.value)}.", bold=True),)),
             Row((Span(f"{key} looks for it on Hugging Face.", "muted"),)),
         ]
 
@@ -346,7 +346,7 @@ class ModelPicker(Zones[ModelChoice | None]):
             return
         model = self._models[key]
         if model.problem or model.kind == "embedding":
-            why = model.problem or "An embedding model writes no text."
+            why = model.problem or "An embedding model cannot write text."
             self.filter.say((Span(plain(why)[:60], "error"),))
             return
         options: dict[str, Any] = {}

@@ -44,7 +44,7 @@ class CommandPalette(Picker):
         super().__init__(
             shell,
             "commands",
-            hints=(("enter", "runs it"), ("esc", "closes")),
+            hints=(("enter", "runs"), ("esc", "closes")),
             placeholder="a name, or what it does",
             query=query,
         )

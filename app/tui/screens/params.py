@@ -66,4 +66,4 @@ class ParamsScreen(ValuesScreen):
             await self._manager.configure(self._session_id, config=held)
         else:
             await self._manager.configure(self._session_id, reset=["config"])
-        return f"{key} {'is taken back' if text is None else f'is {text}'} from the next reply on."
+        return f"{key} {'is reset' if text is None else f'is {text}'} from the next reply on."

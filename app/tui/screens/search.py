@@ -32,8 +32,8 @@ _WIDE_FROM = 50
 _TYPING_HINTS: Sequence[Hint] = (("enter", "opens"), ("tab", "filters"), ("esc", "closes"))
 _FILTER_HINTS: Sequence[Hint] = (("left right", "which"), ("up down", "change"), ("tab", "back"))
 _HELP = (
-    "All words have to occur; the last one may be a beginning.",
-    "Titles, messages, answers, thoughts and the output of tools are searched.",
+    "All words must occur; the last one may be incomplete.",
+    "Titles, messages, replies, thinking and tool output are searched.",
 )
 
 
@@ -181,12 +181,12 @@ class SearchScreen(Zones[Found | None]):
         if not query.strip():
             return [Row((Span(line, "muted"),)) for line in _HELP]
         if self._hits:
-            words = "Nothing that was found passes the filters."
+            words = "The filters hide every match."
             return [Row((Span(words, bold=True),)), Row((Span("tab changes them.", "muted"),))]
-        words = f"No chat holds {plain(query)}."
+        words = f"No matches for {plain(query)}."
         return [
             Row((Span(words, bold=True),)),
-            Row((Span("Fewer words find more; a beginning of the last one is enough.", "muted"),)),
+            Row((Span("Fewer words find more; the start of the last one is enough.", "muted"),)),
         ]
 
     @property

@@ -41,10 +41,14 @@ def shown_settings(values: Mapping[str, Value], file: Path) -> list[Shown]:
                 group=table or "chat",
                 does=does,
                 usual=usual,
-                takes=f"It takes {wanted(kind)}; also {config.environment_name(key)}",
+                takes=f"{_capital(wanted(kind))}. Also set by {config.environment_name(key)}",
             )
         )
     return found
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
 
 
 class SettingsScreen(ValuesScreen):
@@ -63,10 +67,10 @@ class SettingsScreen(ValuesScreen):
         if text is None:
             await asyncio.to_thread(config.forget, key, self._file)
             self._written[key] = None
-            return f"{key} was taken out of {from_home(self._file)}; the next start goes without it."
+            return f"{key} was removed from {from_home(self._file)}; this applies from the next start on."
         before = self.shell.settings.values.get(key)
         await asyncio.to_thread(config.store, key, text, self._file)
         self._written[key] = Value(config.parse(key, text), str(self._file))
         if before is not None and origin_word(before.origin, self._file) not in (FILE, UNSET):
-            return f"Written to {from_home(self._file)}, but {before.origin} stands above the file."
-        return f"Written to {from_home(self._file)}; it holds from the next start on."
+            return f"Written to {from_home(self._file)}, but {before.origin} overrides the file."
+        return f"Written to {from_home(self._file)}; it applies from the next start on."

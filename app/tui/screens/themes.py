@@ -73,7 +73,7 @@ class ThemePicker(Picker):
             shell,
             "themes",
             theme_entries(theming.names() if names is None else names),
-            hints=(("enter", "keeps it"), ("esc", "takes it back")),
+            hints=(("enter", "applies"), ("esc", "cancels")),
             current=self._before,
         )
 

@@ -32,7 +32,7 @@ _FLOW_HINTS: Sequence[Hint] = (
 _EMPTY_HINTS: Sequence[Hint] = (("enter", "records them"), ("esc", "closes"))
 _NO_TOKENS = (
     "This reply has no recorded tokens.",
-    "enter has those of later replies in this chat recorded, each with its likeliest alternatives.",
+    "Enter records the tokens of later replies in this chat, each with its likeliest alternatives.",
 )
 Record = Callable[[], Awaitable[None]]
 RECORDED_ALTERNATIVES = 5
@@ -153,11 +153,14 @@ class TokenView(Dialog[TokenChoice | None]):
         try:
             await record()
         except FiresideError as err:
-            self._told = ("They cannot be recorded.", plain(str(err)))
+            self._told = ("The tokens cannot be recorded.", plain(str(err)))
         else:
             self._record = None
             again = self.shell.label("retry")
-            self._told = ("Those of the next reply are recorded.", f"{again} answers the last message again.")
+            self._told = (
+                "Token details are recorded from the next reply on.",
+                f"{again} regenerates the reply.",
+            )
             self.hint(_EMPTY_HINTS[1:])
         self._show_empty()
 

@@ -15,9 +15,9 @@ from app.tui.widgets.picker import Entry, Picker
 
 MODES: Mapping[str, str] = {
     "ask": "every call that touches something asks first",
-    "read": "calls that only read in the workspace run, the rest asks",
-    "all": "files, pages and sandboxed commands run, the rest asks",
-    "plan": "only tools that read are offered, and the model is told so",
+    "read": "read-only calls run; everything else asks first",
+    "all": "files, pages and sandboxed commands run; the rest asks first",
+    "plan": "only reading tools are offered, and the model plans",
 }
 _MODE, _TOOL, _RULE, _TEACH, _NONE = "mode ", "tool ", "rule ", "teach", "none"
 # A template that shows no way of writing calls: the load can give it one, held to a grammar.
@@ -39,8 +39,8 @@ def tool_entries(
     found = [
         Entry(
             _TEACH,
-            "let it call",
-            "loads it again, with a grammar for calls",
+            "allow tool calls",
+            "reloads it, with a grammar for calls",
             (),
             "this model cannot call tools",
         )
@@ -50,7 +50,7 @@ def tool_entries(
             f"{_MODE}{name}",
             name,
             does,
-            (Span(f"{done} holds", "warning" if name == "all" else "success"),) if name == mode else (),
+            (Span(f"{done} current", "warning" if name == "all" else "success"),) if name == mode else (),
             "what runs without asking",
         )
         for name, does in MODES.items()
@@ -71,7 +71,7 @@ def tool_entries(
         scope = "always" if rule.get("scope") == "always" else "this chat"
         fact = (Span(scope, "warning" if scope == "always" else "muted"),)
         if fault := rule.get("fault"):
-            fact = (Span("not obeyed", "muted"),)
+            fact = (Span("not used", "muted"),)
         says = plain(str(rule["rule"].get("text") or "every call"))
         found.append(
             Entry(
@@ -137,7 +137,7 @@ class ToolsPicker(Picker):
         if key == _TEACH:
             # The engine is one for all chats: also a private one is written by the model that is loaded.
             if await self.shell.load_model(self.shell.manager.desk.source, _GENERIC):
-                return Span("its calls are held to a grammar now", "success")
+                return Span("its calls now follow a grammar", "success")
             return Span("it could not be loaded", "error")
         if key.startswith(_MODE):
             mode = key.removeprefix(_MODE)
@@ -153,10 +153,10 @@ class ToolsPicker(Picker):
         # A rule cannot be had back by the same key, so it takes two presses.
         if self._doomed != key:
             self._doomed = key
-            return Span("enter again takes this rule back", "warning")
+            return Span("enter again removes this rule", "warning")
         self._doomed = None
         await manager.revoke(key.removeprefix(_RULE))
-        return Span("that rule is gone: such calls ask again", "success")
+        return Span("rule removed: such calls ask again", "success")
 
     def selected(self, entry: Entry | None) -> None:
         if entry is None or entry.key != self._doomed:

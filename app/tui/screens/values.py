@@ -18,8 +18,8 @@ from app.tui.widgets.fuzzy import Match
 from app.tui.widgets.picker import Entry, Picker
 from app.tui.widgets.rows import Row
 
-_BROWSE: Sequence[Hint] = (("enter", "edits"), ("ctrl+x", "takes back"), ("esc", "closes"))
-_EDIT: Sequence[Hint] = (("enter", "keeps it"), ("esc", "leaves it"))
+_BROWSE: Sequence[Hint] = (("enter", "edits"), ("ctrl+x", "resets"), ("esc", "closes"))
+_EDIT: Sequence[Hint] = (("enter", "saves"), ("esc", "cancels"))
 _NAME_WIDTH, _VALUE_WIDTH = 22, 22
 _NARROW_NAME_WIDTH = 17
 _WIDE = 90
@@ -139,7 +139,7 @@ class ValuesScreen(Picker):
         self.list.active = False
         self.hint(_EDIT)
         value = self._shown[key]
-        now = f", {value.usual} without a value" if value.usual else ""
+        now = f", {value.usual} if unset" if value.usual else ""
         self.filter.ask(f"{value.name}{now}", value.value)
         self._show_note()
 

@@ -127,7 +127,7 @@ def shrunk(data: bytes, columns: int, cell: Cell) -> tuple[Image.Image, tuple[in
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as err:
         raise PictureError("too many pixels to be drawn here") from err
     except Image.UnidentifiedImageError as err:
-        raise PictureError("no picture of a known kind") from err
+        raise PictureError("not a known kind of picture") from err
     except Exception as err:  # Decoders of five formats fail at broken data in any way.
         raise PictureError("broken or cut off") from err
 

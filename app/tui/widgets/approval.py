@@ -424,11 +424,11 @@ class ApprovalCard(QuestionCard):
         try:
             value: Any = json.loads(text)
         except (ValueError, RecursionError) as err:
-            self._complaint = f"That is no JSON: {err}."
+            self._complaint = f"That is not JSON: {err}."
             self._draw()
             return
         if not isinstance(value, dict):
-            self._complaint = "Arguments are a JSON object: names and values in braces."
+            self._complaint = "Arguments must be a JSON object: names and values in braces."
             self._draw()
             return
         assert self.question is not None

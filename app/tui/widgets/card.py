@@ -263,7 +263,7 @@ class QuestionCard(Vertical, can_focus=True):
             (" reads on", self._tone),
             ("   ", ""),
             self._key(self._label("allow_unread")),
-            (f" {self.unread:,} rows unread, {verb} all the same", self._tone),
+            (f" {self.unread:,} rows unread, {verb} anyway", self._tone),
         ]
 
     def _hint_rows(self, question: Question, cells: int) -> list[RowSpans]:

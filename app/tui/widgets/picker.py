@@ -183,8 +183,14 @@ class Picker(Dialog[str | None]):
         if not self._entries:
             return [Row((Span(plain(self._empty), bold=True),))]
         return [
-            Row((Span("Nothing here fits ", bold=True), Span(plain(query), bold=True), Span(".", bold=True))),
-            Row((Span("Fewer letters find more; they need not stand side by side.", "muted"),)),
+            Row(
+                (
+                    Span("Nothing here matches ", bold=True),
+                    Span(plain(query), bold=True),
+                    Span(".", bold=True),
+                )
+            ),
+            Row((Span("Fewer letters find more; they need not be adjacent.", "muted"),)),
         ]
 
     def selected(self, entry: Entry | None) -> None:

@@ -36,9 +36,7 @@ _UNSEEN = re.compile(
 )
 """What a text field would not show as something."""
 _BLANK: list[RowSpans] = [[]]
-_OWN = (
-    "These are your own arguments. What they touch is looked at as they run, once, and may be refused then."
-)
+_OWN = "These are your own arguments. They are checked once, as they run, and may be refused then."
 _TARGETS = ("path", "file", "command", "url", "pattern", "query", "code", "name")
 _CONTEXT_CHOICES = {
     "compact": ("summarise older turns", "the model keeps the gist of them"),
@@ -216,7 +214,7 @@ def fact_rows(question: Question, cells: int, glyphs: Glyphs) -> list[RowSpans]:
 def _facts(question: Question) -> list[str]:
     touches = _touches(question)
     more = len(touches) - MOST_TOUCHES
-    shown = touches[:MOST_TOUCHES] + ([f"and {more:,} more, told above"] if more > 0 else [])
+    shown = touches[:MOST_TOUCHES] + ([f"and {more:,} more, listed above"] if more > 0 else [])
     return [line for line in (question.message, *shown, _sandbox(question)) if line]
 
 
@@ -260,7 +258,7 @@ def scope_row(question: Question, name: str, wider: int, label: Callable[[str], 
             until = {
                 "": "in this chat, or from now on",
                 "allow_chat": "until this chat closes",
-                "allow_always": "from now on; /tools takes it back",
+                "allow_always": "from now on; /tools removes it",
             }[name]
             said += [(" allows ", "$muted"), (rule_text(offer), ""), (f" {until}", "$muted")]
             if len(question.offers_for(scope)) > 1:

@@ -32,7 +32,7 @@ Wish = Literal["open", "rename", "pin", "archive", "delete", "fork"]
 UNTITLED = "new chat"
 KEYS: Sequence[tuple[tuple[str, str], tuple[str, str]]] = (
     (("enter", "open"), ("r", "rename")),
-    (("p", "pin"), ("a", "put away")),
+    (("p", "pin"), ("a", "archive")),
     (("d", "delete"), ("f", "fork")),
 )
 """What can be done with the selected chat; told while the pane has the keys."""
@@ -150,7 +150,7 @@ class ChatsPane(Vertical, can_focus=True):
         Binding("enter", "wish('open')", "open"),
         Binding("r", "wish('rename')", "rename"),
         Binding("p", "wish('pin')", "pin"),
-        Binding("a", "wish('archive')", "put away"),
+        Binding("a", "wish('archive')", "archive"),
         Binding("d,delete", "wish('delete')", "delete"),
         Binding("f", "wish('fork')", "fork"),
     ]

@@ -77,7 +77,7 @@ async def test_a_reply_that_was_cut_says_so() -> None:
 
     outcome = ChatOutcome(finish="length", prompt_tokens=9, new_tokens=4, text="once upon")
     told = await chat("hi", scripts=[["once upon", outcome]])
-    assert "/continue goes on" in told.seen
+    assert "/continue continues it" in told.seen
 
 
 async def test_a_thought_is_told_in_one_row() -> None:
@@ -256,7 +256,7 @@ async def test_a_waiting_message_can_be_taken_back() -> None:
         gate.set()
 
     told = await chat("first", type_ahead, scripts=[["one", Pause(until=gate)]], watch=faces.append)
-    assert "Taken back: second" in told.seen
+    assert "Removed: second" in told.seen
     assert len(told.engine.requests) == 1
 
 
@@ -275,7 +275,7 @@ async def test_a_chat_is_kept_and_gone_on_with() -> None:
 async def test_going_on_without_a_chat_is_a_usage_failure() -> None:
     told = await chat("hi", last=True)
     assert told.code == 2
-    assert "There is no chat to go on with." in told.seen
+    assert "There is no chat to continue." in told.seen
 
 
 async def test_a_fork_leaves_the_first_chat_as_it_was() -> None:
@@ -288,7 +288,7 @@ async def test_a_fork_leaves_the_first_chat_as_it_was() -> None:
 async def test_an_empty_chat_leaves_nothing() -> None:
     await chat("/set temperature 0.5")
     told = await chat("/resume")
-    assert "There is no chat yet." in told.seen
+    assert "There are no chats yet." in told.seen
 
 
 async def test_a_private_chat_leaves_no_word_on_a_disk(isolated_home: Path) -> None:
@@ -299,7 +299,7 @@ async def test_a_private_chat_leaves_no_word_on_a_disk(isolated_home: Path) -> N
 
 async def test_slash_private_opens_a_chat_that_is_not_kept(isolated_home: Path) -> None:
     told = await chat("/private", "the word is xylophone", scripts=[["yes"]])
-    assert "nothing of it reaches a disk" in told.seen
+    assert "nothing is saved unless you /export it" in told.seen
     assert "xylophone" not in home_files(isolated_home)
 
 
@@ -475,12 +475,12 @@ async def test_think_effort_and_params() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("/effort loads", "reasoning_effort is one of"),
+        ("/effort loads", "reasoning_effort must be one of"),
         ("/set temprature 1", "did you mean"),
         ("/set temperature hot", "must be a number"),
-        ("/retry --temperature", "There is no message yet."),
-        ("/approve maybe", "approve is one of"),
-        ("/resume nothing", "No chat begins with"),
+        ("/retry --temperature", "There are no messages yet."),
+        ("/approve maybe", "approve must be one of"),
+        ("/resume nothing", "No chat starts with"),
         ("/tools revoke 9", "Say which rule"),
         ("/tools aside", "Nothing was moved aside."),
         ("/tools aside allow 1", "nothing was moved aside"),
@@ -488,16 +488,16 @@ async def test_think_effort_and_params() -> None:
         ("/attach /none/such", "cannot be read"),
         ("/import /none/such", "such"),
         ("/theme nothing", "There is no theme"),
-        ("/think perhaps", "takes on, off or auto"),
-        ("/context", "together"),
+        ("/think perhaps", "expects on, off or auto"),
+        ("/context", "total"),
         ("/keys", "ctrl+r"),
         ("/logs", "There is no log yet"),
-        ("/copy", "There is nothing to copy"),
-        ("/continue", "no reply that could go on"),
-        ("/undo", "nothing to take back"),
+        ("/copy", "Nothing to copy"),
+        ("/continue", "no reply to continue"),
+        ("/undo", "nothing to undo"),
         ("/fork", "this chat is empty"),
-        ("/help retry", "answer the last message anew"),
-        ("/approve plan", "The model only reads"),
+        ("/help retry", "regenerate the reply"),
+        ("/approve plan", "The model can only read"),
     ],
 )
 async def test_what_commands_say(line: str, said: str) -> None:
@@ -511,7 +511,7 @@ async def test_a_home_folder_as_workspace_is_told(
 ) -> None:
     monkeypatch.chdir(isolated_home)
     told = await chat("/approve read")
-    assert "The workspace holds your whole home folder: names with a dot in front ask" in " ".join(
+    assert "The workspace contains your whole home folder: names that begin with a dot ask" in " ".join(
         told.seen.split()
     )
     (isolated_home / "project").mkdir()
@@ -577,7 +577,7 @@ async def test_what_was_moved_aside_is_shown_and_put_back(tmp_path: Path) -> Non
     seen = " ".join(told.seen.split())
     assert ".envrc, made" in seen
     assert "is back." in seen
-    assert "It is gone." in seen
+    assert "It was deleted." in seen
     assert (space / ".envrc").read_text() == "one"
     assert Aside(paths.data_dir() / "aside").all() == []
 
@@ -675,14 +675,14 @@ async def test_a_private_text_is_edited_in_memory(monkeypatch: pytest.MonkeyPatc
         assert seen.read_text().startswith("/dev/shm/")
         assert (told.engine.requests[0].messages or ())[0]["content"] == "Be brief."
     else:
-        assert "no folder in memory" in told.seen
+        assert "no in-memory folder" in told.seen
 
 
 async def test_a_private_text_is_not_edited_on_a_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.repl.outside.memory_folder", lambda: None)
     monkeypatch.setenv("EDITOR", "false")
     told = await chat("/system edit", private=True)
-    assert "is written to a disk." in told.seen
+    assert "is written to disk." in told.seen
 
 
 async def test_a_long_output_is_cut_in_the_middle_and_kept_whole(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -704,5 +704,5 @@ async def test_cd_holds_for_the_next_shell_line(tmp_path: Path) -> None:
 
 async def test_a_theme_is_used_from_now_on() -> None:
     told = await chat("/theme", "/theme daylight", answers=["moss"])
-    assert "The theme is moss." in told.seen
-    assert "The theme is daylight." in told.seen
+    assert "The theme is now moss." in told.seen
+    assert "The theme is now daylight." in told.seen

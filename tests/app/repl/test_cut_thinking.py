@@ -9,14 +9,14 @@ THOUGHT = "first consider the outer ring, then"
 async def test_a_reply_that_was_cut_inside_its_thought_says_so() -> None:
     outcome = ChatOutcome(finish="length", prompt_tokens=3, text="", reasoning=THOUGHT)
     told = await chat("q", scripts=[[ReasoningPiece(THOUGHT), outcome]])
-    assert "cut while it thought" in told.seen
+    assert "cut off while thinking" in told.seen
     assert THOUGHT not in told.seen
 
 
 async def test_a_reply_that_was_cut_inside_its_answer_says_that() -> None:
     outcome = ChatOutcome(finish="length", prompt_tokens=3, text="The outer", reasoning=THOUGHT)
     told = await chat("q", scripts=[[ReasoningPiece(THOUGHT), TextPiece("The outer"), outcome]])
-    assert "cut at its limit" in told.seen
+    assert "cut off at its token limit" in told.seen
     assert "while it thought" not in told.seen
 
 

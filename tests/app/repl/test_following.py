@@ -19,7 +19,7 @@ async def _fall_behind(face: ReplFace) -> None:
         live.hub.publish(SessionHeartbeatEvent())
     told: list[str] = []
     face.page.note = lambda text, *, warning=False, note=face.page.note: (told.append(text), note(text))  # type: ignore[method-assign,misc]
-    await wait_until(lambda: any("more came" in text for text in told))
+    await wait_until(lambda: any("too much arrived" in text for text in told))
 
 
 async def test_a_chat_that_fell_behind_goes_on() -> None:
@@ -30,7 +30,7 @@ async def test_a_chat_that_fell_behind_goes_on() -> None:
         await _fall_behind(faces[0])
 
     told = await chat("hi", fall, "again", scripts=[["one"], ["two"]], watch=faces.append)
-    assert "more came than could be shown" in told.seen
+    assert "too much arrived to show it all" in told.seen
     assert told.seen.count("two") == 1
 
 

@@ -51,7 +51,7 @@ def flat(text: str) -> str:
 async def test_a_picture_for_a_model_that_cannot_see_is_refused_with_the_line_kept(tmp_path: Path) -> None:
     saved(tmp_path)
     told = await talk(tmp_path, "look @chart.png", card=BLIND)
-    assert f"{NOT_SENT}, or take chart.png out." in flat(told.seen)
+    assert f"{NOT_SENT}, or remove chart.png." in flat(told.seen)
     assert told.person.inserted == ["look @chart.png"]
     assert told.engine.requests == []
 

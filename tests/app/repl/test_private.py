@@ -47,14 +47,14 @@ async def test_from_a_private_chat_one_comes_back_to_those_that_are_kept() -> No
 
 async def test_where_there_is_no_such_chat_the_private_one_stays_open() -> None:
     told = await chat("/private", "a secret", "/resume nowhere", "more", scripts=[["psst"], ["two"]])
-    assert "No chat begins with" in told.seen
+    assert "No chat starts with" in told.seen
     assert "a secret" in str(told.engine.requests[-1].messages)
 
 
 async def test_a_private_chat_stays_open_beside_its_copy() -> None:
     told = await chat("/private", "a secret", "/fork", "/new", scripts=[["psst"]])
     assert len(told.engine.forgotten) == 2
-    assert told.seen.index("stays as it was") < told.seen.index(CLOSED)
+    assert told.seen.index("original is unchanged") < told.seen.index(CLOSED)
 
 
 async def test_one_that_the_engine_fails_to_forget_is_closed_too_and_that_is_told() -> None:

@@ -35,7 +35,7 @@ def test_a_message_too_long_leaves_the_error_in_view(tiny_llama: Path) -> None:
         terminal.wait("leave out the oldest turns")
         terminal.answer("3")
         terminal.wait("/retry sends it again")
-        assert "holds 256" in " ".join(terminal.text.split())
+        assert "room for 256" in " ".join(terminal.text.split())
         terminal.type("\x04")
         assert terminal.wait_end() == 0
 
@@ -60,8 +60,8 @@ def test_piped_lines_that_all_fail_are_a_failure(tiny_llama: Path) -> None:
     line = b"word " * 400
     result = fireside("repl", "-m", tiny_llama, "--ctx", "256", input=line + b"\n" + line)
     assert result.returncode == 4
-    assert result.stderr.count(b"holds 256") == 2
-    assert b"holds 256" not in result.stdout
+    assert result.stderr.count(b"room for 256") == 2
+    assert b"room for 256" not in result.stdout
 
 
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])

@@ -23,7 +23,7 @@ async def test_a_call_cannot_be_required_of_a_model_that_cannot_call() -> None:
     engine = ScriptedEngine([], closed=True, card=replace(CARD, supports_tools=False))
     told = await chat("/set tool_choice required", "/set tool_choice auto", engine=engine)
     seen = " ".join(told.seen.split())
-    assert "This model cannot call tools; /set load.tool_call_format generic lets it" in seen
+    assert "This model cannot call tools; allow it with /set load.tool_call_format generic" in seen
     assert "tool_choice = auto, from the next message on." in seen
     told = await chat("/set tool_choice required", scripts=[])
     assert "tool_choice = required, from the next message on." in told.seen
@@ -45,6 +45,6 @@ async def test_each_setting_is_offered_with_what_it_does() -> None:
     faces: list[ReplFace] = []
     await chat("/think", ask, watch=watch)
     assert found["/set temperature"].startswith("higher is freer")
-    assert found["/set load.tool_call_format"] == "how calls are written; generic teaches any model"
+    assert found["/set load.tool_call_format"] == "how tool calls are written; generic works with any model"
     assert found["/unset workspace"] == "the folder that tools work in"
     assert [line for line, words in found.items() if not words] == []

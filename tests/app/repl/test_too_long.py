@@ -14,7 +14,7 @@ async def test_it_is_told_with_both_numbers_and_the_chat_goes_on() -> None:
     engine = ScriptedEngine([["short answer"]], card=replace(CARD, max_seq=256), closed=True)
     told = await chat(LONG, "hi", engine=engine, answers=["3"])
     seen = " ".join(told.seen.replace("\u254f", " ").split())
-    assert "1400 tokens" in seen and "holds 256" in seen
+    assert "1400 tokens" in seen and "room for 256" in seen
     assert seen.count("Shorten") == 1
     assert "Your message is kept" in seen
     assert "short answer" in seen

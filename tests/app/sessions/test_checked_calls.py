@@ -86,13 +86,17 @@ async def test_a_reading_call_that_cannot_run_asks_nobody(
         ("write_file", {"path": "a.txt/b", "content": ""}, "a file"),
         ("write_file", {"path": "b.txt", "content": ["x"]}, "content"),
         ("edit_file", {"path": "no.txt", "old_text": "a", "new_text": "b"}, "There is no file no.txt"),
-        ("edit_file", {"path": "a.txt", "old_text": "three", "new_text": "b"}, "is not in a.txt"),
+        (
+            "edit_file",
+            {"path": "a.txt", "old_text": "three", "new_text": "b"},
+            "a.txt does not contain old_text",
+        ),
         ("edit_file", {"path": "a.txt", "old_text": "o", "new_text": "b"}, "2 times"),
         ("run_shell", {"command": " "}, "empty"),
         ("run_shell", {"command": "ls", "network": "perhaps"}, "network"),
         ("run_python", {"code": ""}, "empty"),
         ("fetch_page", {"url": "ftp://x"}, "http"),
-        ("nothing_of_ours", {}, "There is no tool"),
+        ("nothing_of_ours", {}, "No tool named"),
     ],
 )
 async def test_a_call_that_cannot_run_asks_nobody(
@@ -212,8 +216,8 @@ async def test_a_rule_made_of_one_spelling_covers_the_other(room: MakeRoom) -> N
         ({"path": "a.txt", "content": "x", "more": 1}, "more is not a parameter"),
         ({"path": "sub", "content": "x"}, "is a folder"),
         ({"path": "", "content": "x"}, "1 to 4,096"),
-        ([], "no object"),
-        ("rm", "no object"),
+        ([], "not an object"),
+        ("rm", "not an object"),
     ],
 )
 async def test_edited_arguments_that_cannot_run_are_told_to_the_person(

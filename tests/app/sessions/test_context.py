@@ -65,7 +65,7 @@ async def test_error_tells_both_numbers_and_the_session_goes_on(room: MakeRoom) 
     async with listening(chat.manager, chat.session_id) as heard:
         await chat.post(words(100, "x"))
         failed: Any = await heard.status("failed")
-    assert "422 tokens" in failed.error["message"] and "holds 400" in failed.error["message"]
+    assert "422 tokens" in failed.error["message"] and "room for 400" in failed.error["message"]
     assert failed.error["code"] == "context_overflow" and failed.error["remediation"]
     assert len(chat.engine.requests) == 2
     stored = [item for item in await chat.items() if isinstance(item, Message)]

@@ -315,7 +315,7 @@ async def test_a_store_that_another_program_holds_says_so(
     store = Store(tmp_path / "x.db")
     other = sqlite3.connect(tmp_path / "x.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(FiresideError, match=r"x\.db is held by another program"):
+    with pytest.raises(FiresideError, match=r"x\.db has been locked by another program"):
         await store.database.write(lambda one: one.execute("SELECT 1"))
     other.close()
     assert await store.database.write(lambda one: one.execute("SELECT 1").fetchone()[0]) == 1

@@ -89,7 +89,7 @@ async def test_calls_of_one_reply_run_together_and_the_model_reads_their_results
     ("bad", "said"),
     [
         (ToolCall("c1", "echo", {}, '{"a":', "it ends too early"), "it ends too early"),
-        (ToolCall("c1", "ecko", {}), "There is no tool 'ecko'. There are: echo"),
+        (ToolCall("c1", "ecko", {}), "No tool named 'ecko'. Available: echo"),
     ],
 )
 async def test_a_bad_call_goes_back_to_the_model_as_an_error(

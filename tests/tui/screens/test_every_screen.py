@@ -93,9 +93,9 @@ SCREENS: dict[str, Callable[[Harness], Dialog[Any]]] = {
 }
 EVERY = sorted(SCREENS)
 TOLD: list[dict[str, Any]] = [
-    {"name": "new", "help": "begin a new chat", "key": "ctrl+n"},
-    {"name": "search", "help": "find messages in all chats", "key": "ctrl+f"},
-    {"name": "compact", "help": "put a summary in place of older turns", "key": ""},
+    {"name": "new", "help": "start a new chat", "key": "ctrl+n"},
+    {"name": "search", "help": "search all chats", "key": "ctrl+f"},
+    {"name": "compact", "help": "summarise older turns", "key": ""},
 ]
 """Commands as a picture shows them, whatever becomes of the real ones."""
 

@@ -239,7 +239,7 @@ async def test_nothing_here_and_nothing_fitting_point_at_the_download() -> None:
     app = Harness()
     async with app.run_test(size=(80, 24)) as pilot:
         await opened(app, pilot, models=[])
-        assert any("There is no model on this machine yet." in line for line in snapshots.text_of(app))
+        assert any("There are no models on this machine yet." in line for line in snapshots.text_of(app))
         await pilot.press(*"qwen", "ctrl+d")
         assert app.result == ModelChoice("", {}, "qwen")
 

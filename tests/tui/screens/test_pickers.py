@@ -82,7 +82,7 @@ async def test_an_empty_picker_and_one_that_nothing_fits_say_so() -> None:
         await pilot.press("enter", "escape")
         await app.open(Picker(app, "numbers", entries(3)))
         await pilot.press(*"zz", "enter")
-        assert "Nothing here fits zz." in page(app)
+        assert "Nothing here matches zz." in page(app)
 
 
 async def test_a_paste_of_lines_becomes_one_line_and_chooses_nothing() -> None:
@@ -313,7 +313,7 @@ async def test_a_page_is_opened_by_its_name_and_filtered_too() -> None:
         assert "settings file" in page(app)
         await pilot.press(*"zzz")
         await pilot.pause()
-        assert "Nothing on this page holds settingszzz." in page(app)
+        assert "No matches for settingszzz on this page." in page(app)
 
 
 @pytest.mark.parametrize("size", [(60, 20), (40, 12), (200, 60), (80, 24)])
@@ -421,7 +421,7 @@ async def test_enter_sets_a_mode_hides_a_tool_and_takes_a_rule_back_in_two_press
         assert manager.offered == ["edit_file", "read_file"]
         await pilot.press("ctrl+end", "enter")
         await settled(app, pilot)
-        assert len(manager.saved) == 2 and "enter again takes this rule back" in page(app)
+        assert len(manager.saved) == 2 and "enter again removes this rule" in page(app)
         await pilot.press("enter")
         await settled(app, pilot)
         assert [rule["id"] for rule in manager.saved] == ["r1"]
@@ -468,7 +468,7 @@ async def test_the_end_of_the_log_without_what_a_terminal_obeys(tmp_path: Path) 
         assert "line 0" in page(app)
         await pilot.press("tab")
         await settled(app, pilot)
-        assert "native.log" in page(app) and "There is nothing in this log." in page(app)
+        assert "native.log" in page(app) and "This log is empty." in page(app)
 
 
 async def test_long_and_wide_lines_of_a_log_are_broken_and_lose_nothing(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ async def test_filters_are_reached_with_tab_and_narrow_what_is_shown() -> None:
         assert "since a week" in text and "Explain KV cache" not in text
         await pilot.press("tab", "up", "up", "right", "down", "right", "up", "tab")
         text = "\n".join(snapshots.text_of(app))
-        assert "role any" in text and "put away hidden" in text and "Explain KV cache" not in text
+        assert "role any" in text and "archived hidden" in text and "Explain KV cache" not in text
         await pilot.press("tab", "right", "down", "tab")
         await settled(app, pilot)
         text = "\n".join(snapshots.text_of(app))
@@ -175,10 +175,10 @@ async def test_no_words_no_match_and_a_failure_are_told() -> None:
     async with app.run_test(size=(100, 30)) as pilot:
         await app.open(screen(app))
         await settled(app, pilot)
-        assert any("All words have to occur" in line for line in snapshots.text_of(app))
+        assert any("All words must occur" in line for line in snapshots.text_of(app))
         await pilot.press(*"zzz")
         await settled(app, pilot)
-        assert any("No chat holds zzz." in line for line in snapshots.text_of(app))
+        assert any("No matches for zzz." in line for line in snapshots.text_of(app))
         await pilot.press("backspace", "backspace", "backspace", *"fails")
         await settled(app, pilot)
         assert any("The chats are locked." in line for line in snapshots.text_of(app))
@@ -246,7 +246,7 @@ def test_chats_are_grouped_and_those_put_away_come_last() -> None:
         ChatLine("3", "now", int(NOW)),
     ]
     groups = [(entry.key, entry.group) for entry in entries_of(chats, NOW, ["2"])]
-    assert groups == [("3", "today"), ("1", "yesterday"), ("2", "put away")]
+    assert groups == [("3", "today"), ("1", "yesterday"), ("2", "archived")]
 
 
 TITLES = ["Sourdough", "Regex for dates", None, "Trip by night train"]
@@ -309,11 +309,11 @@ async def test_a_chat_is_put_away_and_taken_out_again() -> None:
             assert [chat.title for chat in await manager.list()] == ["two"]
             assert ("close_chat", one.id) in app.asked
             text = "\n".join(snapshots.text_of(app))
-            assert "ctrl+x takes it out" in text and "put away, at the end" in text
+            assert "ctrl+x unarchives" in text and "archived, at the end" in text
             await pilot.press("ctrl+x")
             await settled(app, pilot)
             assert {chat.title for chat in await manager.list()} == {"one", "two"}
-            assert any("ctrl+x puts it away" in line for line in snapshots.text_of(app))
+            assert any("ctrl+x archives" in line for line in snapshots.text_of(app))
 
 
 async def test_a_deleted_chat_is_taken_back_long_after_and_one_without_a_word_is_not_offered() -> None:
@@ -328,7 +328,7 @@ async def test_a_deleted_chat_is_taken_back_long_after_and_one_without_a_word_is
             await app.open(ChatsPicker(app))
             await settled(app, pilot)
             text = "\n".join(snapshots.text_of(app))
-            assert "deleted, kept for 30 days" in text and "enter takes it back" in text
+            assert "deleted, kept for 30 days" in text and "enter restores" in text
             assert "new chat" not in text
             await pilot.press("ctrl+x")
             await settled(app, pilot)
@@ -346,4 +346,4 @@ async def test_no_chats_at_all_says_how_to_begin() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await app.open(ChatsPicker(app))
         await settled(app, pilot)
-        assert any("Your first message begins one." in line for line in snapshots.text_of(app))
+        assert any("Your first message starts one." in line for line in snapshots.text_of(app))

@@ -99,7 +99,7 @@ async def test_a_reply_without_tokens_offers_to_record_those_of_the_next(size: t
             await pilot.press("enter")
             await settled(app, pilot)
             words = " ".join(" ".join(snapshots.text_of(app)).split())
-            assert "Those of the next reply are recorded." in words
+            assert "Token details are recorded from the next reply on." in words
             held = (await manager.settings(session.id))["config"]["value"]
             assert held == {"top_k": 3, "logprobs": 5}
             await pilot.press("escape")

@@ -117,7 +117,7 @@ async def test_a_setting_is_written_to_the_file_with_its_comments_kept() -> None
         await settled(app, pilot)
         assert file.read_text().startswith("# mine\nmodel = ") and "# keep" in file.read_text()
         assert config.resolve({}, environ={}).get("model") == "new"
-        assert "holds from the next start on" in page(app)
+        assert "applies from the next start on" in page(app)
         await pilot.press("ctrl+x")
         await settled(app, pilot)
         assert config.resolve({}, environ={}).get("model") is None
@@ -143,7 +143,7 @@ async def test_a_flag_that_stands_above_the_file_is_told() -> None:
         await pilot.press(*"theme", "enter")
         await pilot.press(*["backspace"] * 4, *"frost", "enter")
         await settled(app, pilot)
-        assert "--theme stands above the file" in page(app)
+        assert "--theme overrides the file" in page(app)
 
 
 def test_every_setting_is_shown_with_its_origin() -> None:

@@ -178,14 +178,14 @@ def png_of(width: int, height: int, *chunks: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"", "no picture of a known kind"),
-        (b"no picture", "no picture of a known kind"),
-        (b"\x89PNG\r\n\x1a\n" + b"\0" * 50, "no picture of a known kind|broken"),
+        (b"", "not a known kind of picture"),
+        (b"no picture", "not a known kind of picture"),
+        (b"\x89PNG\r\n\x1a\n" + b"\0" * 50, "not a known kind of picture|broken"),
         (saved(quarters().resize((90, 90)))[:-60], "broken or cut off"),
         (saved(quarters().resize((90, 90)), "JPEG")[:-60], "broken or cut off"),
         (saved(quarters().resize((90, 90)), "GIF")[:-40], "broken or cut off"),
         (png_of(8, 8, chunk(b"IDAT", b"\0" * 9)), "broken or cut off"),
-        (png_of(0, 8, chunk(b"IDAT", b"")), "no picture of a known kind|broken"),
+        (png_of(0, 8, chunk(b"IDAT", b"")), "not a known kind of picture|broken"),
         (png_of(9000, 9000, chunk(b"IDAT", zlib.compress(b""))), "9000x9000 pixels are too many"),
         (png_of(12_000, 9000, chunk(b"IDAT", zlib.compress(b""))), "too many"),
         (png_of(60_000, 60_000, chunk(b"IDAT", zlib.compress(b""))), "too many pixels"),
@@ -323,7 +323,7 @@ async def test_a_broken_file_says_so_under_its_name() -> None:
         await settled(transcript, pilot)
         assert shown(transcript)[:4] == [
             "  ▐ picture  bad.png  17 B",
-            "  ▐ no picture of a known kind",
+            "  ▐ not a known kind of picture",
             "  ▐ picture  gone.png",
             "  ▐ cannot be read",
         ]

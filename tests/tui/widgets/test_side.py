@@ -178,7 +178,7 @@ async def test_the_keys_are_told_while_they_count_and_only_then() -> None:
         app.pane.focus()
         await pilot.pause()
         text = "\n".join(snapshots.text_of(app))
-        for word in ("enter open", "r rename", "p pin", "a put away", "d delete", "f fork", "ctrl+f search"):
+        for word in ("enter open", "r rename", "p pin", "a archive", "d delete", "f fork", "ctrl+f search"):
             assert word in text
 
 
