@@ -32,11 +32,19 @@ class FilesNamespace(Protocol):
 
 
 async def content_of(input: Input, files: Paths | None, upload: Upload | None) -> list[Json]:
-    """The content blocks of a message: its text or its own blocks, then one for each file."""
+    """The content blocks of a message: its text or its own blocks, then one for each file.
+
+    TypeError for what is neither, and for files that are not a list of paths.
+    """
     if isinstance(input, str):
         content = [input_text(input)] if input else []
     else:
+        if not _holds_only(input, Mapping):
+            kind = type(cast(object, input)).__name__
+            raise TypeError(f"input must be a text or a list of content blocks, not {kind}.")
         content = [dict(block) for block in input]
+    if files is not None and not _holds_only(files, str, os.PathLike):
+        raise TypeError(f"files must be a list of paths, not {str(files)[:60]!r}.")
     if not files:
         return content
     if upload is None:
@@ -48,6 +56,13 @@ async def content_of(input: Input, files: Paths | None, upload: Upload | None) -
         else:
             content.append({"type": "input_file", "file_id": file_id, "filename": os.path.basename(path)})
     return content
+
+
+def _holds_only(values: object, *kinds: type) -> bool:
+    """Whether these are a list of such values; a text is not a list."""
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Sequence):
+        return False
+    return all(isinstance(value, kinds) for value in cast("Sequence[object]", values))
 
 
 async def file_of(event: OutputFileDoneEvent, getter: GetFile | None) -> File:

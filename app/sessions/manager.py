@@ -23,7 +23,8 @@ from app.sessions.events import (
     SessionReasoningEffortEvent,
     SessionSettingsEvent,
 )
-from app.sessions.items import Item, item_from_wire, user_message
+from app.sessions.inputs import posted_message, read_event
+from app.sessions.items import Item, item_from_wire
 from app.sessions.ledger import Rule
 from app.sessions.library import LibraryOperations
 from app.sessions.records import Json, new_id
@@ -200,16 +201,14 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
     # ---- inputs ----------------------------------------------------------------------------
 
     async def post_event(self, session_id: str, event: Mapping[str, Any]) -> Ack:
-        """Take one input event `{type, data}`. 400 for a type that is not known."""
-        kind, raw = event.get("type"), event.get("data")
-        data = dict(cast("Mapping[str, Any]", raw)) if isinstance(raw, Mapping) else Json()
+        """Take one input event `{type, data}`. 400 for a type that is not known and for wrong data."""
+        kind, data = read_event(event)
         live = await self.live(session_id)
         match kind:
             case "message":
                 if data.get("role", "user") != "user":
                     raise InvalidInputError("Only messages of the user are posted.")
-                content: Any = data.get("content", "")
-                return Ack(True, (await live.post(user_message(content))).id)
+                return Ack(True, (await live.post(posted_message(data.get("content")))).id)
             case "function_call_output":
                 call_id, output = data.get("call_id"), data.get("output")
                 if not isinstance(call_id, str) or not isinstance(output, str):
@@ -225,9 +224,11 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
             case "compact":
                 await self.compact(session_id)
             case "approval":
-                await self.resolve_elicitation(session_id, str(data.get("elicitation_id")), data)
+                if not isinstance(elicitation_id := data.get("elicitation_id"), str):
+                    raise InvalidInputError("An approval needs the elicitation_id of what it answers.")
+                await self.resolve_elicitation(session_id, elicitation_id, data)
             case _:
-                raise InvalidInputError(f"There is no input type {str(kind)[:80]!r}.")
+                raise InvalidInputError(f"There is no input type {kind[:80]!r}.")
         return Ack(False)
 
     async def interrupt(self, session_id: str) -> None:

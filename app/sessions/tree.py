@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.sessions.errors import ConflictError, FiresideError, InvalidInputError, not_found
+from app.sessions.inputs import posted_message
 from app.sessions.items import (
     Compaction,
     Item,
@@ -14,7 +15,6 @@ from app.sessions.items import (
     Reasoning,
     output_text,
     reasoning_item,
-    user_message,
 )
 from app.sessions.live import LiveSession
 from app.sessions.records import Json, new_id
@@ -38,7 +38,7 @@ class TreeOperations(Workplace):
             node = await self.store.node(item_id)
             if not isinstance(node.item, Message) or node.item.role != "user":
                 raise InvalidInputError("Only a message of the user can be edited.")
-            message = await live.admit(user_message(content))
+            message = await live.admit(posted_message(content))
             await live.branch_to(node.parent_id, node.parent_id)
             await live.begin([message])
             return message.id
@@ -195,7 +195,7 @@ class TreeOperations(Workplace):
     async def queue_edit(self, item_id: str, content: str | Sequence[Mapping[str, Any]]) -> None:
         """Change a waiting message. ConflictError once it was sent."""
         live, waiting = await self._waiting(item_id)
-        message = replace(user_message(content), id=item_id, created_at=waiting)
+        message = replace(posted_message(content), id=item_id, created_at=waiting)
         await live.change_queue(item_id, await live.admit(message))
 
     async def queue_remove(self, item_id: str) -> None:
