@@ -10,9 +10,12 @@ from typing import Any
 from app.sessions.client_tools import ClientTools, known_of
 from app.sessions.errors import NOT_WAITING, FiresideError
 from app.sessions.events import (
-    TERMINAL_TYPES,
     ClientTaskCancelEvent,
     OutputItemDoneEvent,
+    ResponseCancelledEvent,
+    ResponseCompletedEvent,
+    ResponseFailedEvent,
+    ResponseIncompleteEvent,
     SessionEvent,
     SessionInterruptedEvent,
     response_of,
@@ -23,6 +26,7 @@ from app.sessions.items import FunctionCall
 
 READY_S = 1.0
 STOP_S = 5.0
+FINISH_S = 30.0
 ABANDONED = "error: whoever ran this call stopped listening before it had a result"
 
 Post = Callable[[Mapping[str, Any]], Awaitable[Any]]
@@ -53,6 +57,7 @@ class Followed:
         self._listens = (session_id, tools.names)
         self._known.listening.append(self._listens)
         self._reading: asyncio.Future[SessionEvent | None] | None = None
+        self._asked: list[FunctionCall] = []
         self._running: dict[asyncio.Task[str], FunctionCall] = {}
         self._stopping: set[asyncio.Task[str]] = set()
 
@@ -65,21 +70,25 @@ class Followed:
 
     async def next(self) -> SessionEvent | None:
         """The next event, None at the end."""
-        if self._reading is None and not self._running:
+        if self._reading is None and not self._running and not self._asked:
             event = await self._heard()
         else:
             reading = self._read()
+            if self._asked:
+                # What has arrived already may be the order to stop, before a tool did anything.
+                await asyncio.sleep(0)
+                if not reading.done():
+                    self._start()
             while not reading.done():
                 await asyncio.wait({reading, *self._running}, return_when=asyncio.FIRST_COMPLETED)
                 await self._settle()
             self._reading = None
             event = reading.result()
-        if event is not None:
-            self._heed(event)
+        await self._heed(event)
         return event
 
     def begin(self, event: SessionEvent) -> None:
-        """Run the caller's own tool where an event asks for it."""
+        """Have the caller's own tool run where an event asks for it."""
         item = event.item if isinstance(event, OutputItemDoneEvent) else None
         if not isinstance(item, FunctionCall) or item.status != "action_required":
             return
@@ -87,6 +96,11 @@ class Followed:
         if not is_ours and self._known.has_tool(self._session_id, item.name):
             return
         if self._known.claim(self._session_id, item):
+            self._asked.append(item)
+
+    def _start(self) -> None:
+        asked, self._asked = self._asked, []
+        for item in asked:
             self._running[asyncio.create_task(self._run(item), name=f"tool {item.name}")] = item
 
     async def _run(self, item: FunctionCall) -> str:
@@ -97,7 +111,7 @@ class Followed:
     async def aclose(self) -> None:
         """Stop what runs and stop reading. Whoever waits for a result is told that there will be none."""
         self._known.listening.remove(self._listens)
-        abandoned = list(self._running.values())
+        abandoned = [*self._asked, *self._running.values()]
         self._stop(lambda item: True)
         reading = self._reading
         if reading is not None:
@@ -122,20 +136,33 @@ class Followed:
             self.is_broken = True
             raise
 
-    def _heed(self, event: SessionEvent) -> None:
-        """Stop the tools whose call or turn was stopped."""
+    async def _heed(self, event: SessionEvent | None) -> None:
+        """Stop the tools whose call or turn was stopped; others end before the turn is said to have ended."""
         match event:
             case ClientTaskCancelEvent(call_id=call_id):
                 self._stop(lambda item: item.call_id == call_id)
             case SessionInterruptedEvent(response_id=response_id):
-                self._stop(lambda item: response_id in (None, item.response_id))
-            case _ if isinstance(event, TERMINAL_TYPES):
+                self._stop(lambda item: item.response_id in (None, response_id or item.response_id))
+            case ResponseFailedEvent() | ResponseCancelledEvent():
                 ended = response_of(event)
                 self._stop(lambda item: item.response_id in (None, ended))
+            case ResponseCompletedEvent() | ResponseIncompleteEvent() | None:
+                ended = None if event is None else response_of(event)
+                await self._finish(lambda item: ended in (None, item.response_id or ended))
             case _:
                 pass
 
+    async def _finish(self, wanted: Callable[[FunctionCall], bool]) -> None:
+        """Let tools end whose result somebody may still take."""
+        self._start()
+        while tasks := [task for task, item in self._running.items() if wanted(item)]:
+            done, _ = await asyncio.wait(tasks, timeout=FINISH_S)
+            if not done:
+                self._stop(wanted)
+            await self._settle()
+
     def _stop(self, wanted: Callable[[FunctionCall], bool]) -> None:
+        self._asked = [item for item in self._asked if not wanted(item)]
         for task, item in list(self._running.items()):
             if wanted(item):
                 del self._running[task]

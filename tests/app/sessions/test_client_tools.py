@@ -17,6 +17,7 @@ from app.sessions.chat import SessionsChat, SessionToolCallInfo
 from app.sessions.events import (
     ClientTaskCancelEvent,
     OutputItemDoneEvent,
+    OutputTextDeltaEvent,
     Response,
     ResponseCancelledEvent,
     ResponseCompletedEvent,
@@ -380,9 +381,6 @@ class Scripted:
             await asyncio.sleep(0)
         for event in self.events:
             yield event
-            # What a tool returned is posted before the turn can end.
-            while isinstance(event, OutputItemDoneEvent) and len(self.posted) < 2:
-                await asyncio.sleep(0)
 
 
 def action(arguments: str = "{}", name: str = "lookup") -> OutputItemDoneEvent:
@@ -440,3 +438,26 @@ async def test_a_stream_that_does_not_say_it_is_ready_is_posted_to_all_the_same(
     monkeypatch.setattr("app.sessions.followed.READY_S", 0.01)
     result, place = await asked_of([END], lambda info: "x", ready=False)
     assert place.posted[0]["type"] == "message" and result.response_id == "r1"
+
+
+@pytest.mark.parametrize("ended", [True, False])
+async def test_a_result_is_posted_before_the_turn_is_said_to_have_ended(ended: bool) -> None:
+    async def lookup(info: SessionToolCallInfo) -> str:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return "found"
+
+    events: list[SessionEvent] = [action(), OutputTextDeltaEvent(delta="x"), *([END] if ended else [])]
+    result, place = await asked_of(events, lookup)
+    assert place.posted[1]["data"] == {"call_id": "c1", "output": "found"}
+    assert result.text == "x"
+
+
+async def test_a_caller_that_cancels_at_the_call_never_runs_it(room: MakeRoom) -> None:
+    place = await room([call("lookup"), call("lookup", "c2")], ["never"])
+    lookup = Lookup()
+    chat = await clerk(place, lookup)
+    async for event in chat.send("go"):
+        if isinstance(event, OutputItemDoneEvent) and event.item.status == "action_required":
+            await chat.cancel()
+    assert isinstance(event, ResponseCancelledEvent) and lookup.runs == []
