@@ -1,4 +1,4 @@
-"""Keeping a one-shot's exchange as a chat, once its answer was shown, so that `-c` goes on from it.
+"""Keeping a one-shot's exchange as a chat, so that `-c` continues it: the question first, then the answer.
 
 Writes to the store alone: the session manager would more than double what keeping costs.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -21,54 +22,96 @@ from app.sinks import Reply
 from app.store_question import makes_room
 from app.terminal import notify
 
-
-def keep(prompt: str, system: str | None, replies: Sequence[Reply]) -> str | None:
-    """Save a question and its replies, each on a branch of its own; returns the chat's id.
-
-    What cannot be saved is said on standard error and costs the answer nothing.
-    """
-    question = user_message(prompt)
-    record = SessionRecord(
-        id=new_id("sess"),
-        agent={"name": DEFAULT_AGENT},
-        title=title_of(question) or None,
-        settings={"system": system} if system else {},
-    )
-    nodes: list[tuple[str | None, Item]] = [(None, question)]
-    leaf = question.id
-    for reply in replies:
-        parent = question.id
-        for item in _items(reply):
-            nodes.append((parent, item))
-            parent = item.id
-        if leaf == question.id:
-            leaf = parent
-    error = _error_of_saving(record, nodes, leaf)
-    if error is not None and makes_room(error, told=False):
-        error = _error_of_saving(record, nodes, leaf)
-    if error is not None:
-        notify(f"this chat was not saved: {error}")
-        return None
-    return record.id
+_Failed = (OSError, sqlite3.Error, FiresideError)
 
 
-def _error_of_saving(
-    record: SessionRecord, nodes: Sequence[tuple[str | None, Item]], leaf: str
-) -> Exception | None:
+class KeptExchange:
+    """One question, kept while it is answered, and its replies. Each method may run in another thread."""
+
+    def __init__(self, prompt: str, system: str | None) -> None:
+        self._question = user_message(prompt)
+        self._record = SessionRecord(
+            id=new_id("sess"),
+            agent={"name": DEFAULT_AGENT},
+            title=title_of(self._question) or None,
+            settings={"system": system} if system else {},
+        )
+        self._store: Store | None = None
+        """Open while the question is in it."""
+
+    def begin(self) -> None:
+        """Save the question. Where that fails nothing is told yet: `finish` tries once more."""
+        store = None
+        with suppress(*_Failed):
+            store = Store.default()
+            # Running, and locked: if this process dies the next one finds it like any chat that was cut off.
+            store.locks.take(self._record.id)
+            record = replace(self._record, status="running")
+            asyncio.run(store.add_session(record, [self._question], uses=False))
+            self._store, store = store, None
+        if store is not None:
+            asyncio.run(store.close())
+
+    def finish(self, replies: Sequence[Reply]) -> str | None:
+        """Save the replies, each on a branch of its own; returns the chat's id.
+
+        What cannot be saved is said on standard error and costs the answer nothing.
+        """
+        branches = [_items(reply) for reply in replies]
+        error = (
+            _error_of(self._answer(branches)) if self._store is not None else _error_of(self._add(branches))
+        )
+        if error is not None and makes_room(error, told=False):
+            error = _error_of(self._add(branches))
+        if error is not None:
+            notify(f"this chat was not saved: {error}")
+            return None
+        return self._record.id
+
+    def drop(self) -> None:
+        """Forget the question: nothing came of it, and it would fail again."""
+        if self._store is not None:
+            _error_of(self._drop(self._store))
+
+    async def _answer(self, branches: Sequence[Sequence[Item]]) -> None:
+        """Add the replies to the question that is in the store."""
+        assert self._store is not None
+        store, self._store = self._store, None
+        try:
+            await store.database.check()
+            await store.add_replies(self._record.id, self._question.id, branches)
+        finally:
+            store.locks.forget(self._record.id)
+            await store.close()
+
+    async def _add(self, branches: Sequence[Sequence[Item]]) -> None:
+        """Save the whole exchange."""
+        nodes: list[tuple[str | None, Item]] = [(None, self._question)]
+        for branch in branches:
+            parents = [self._question.id, *(item.id for item in branch)]
+            nodes += zip(parents, branch, strict=False)
+        leaf = next((branch[-1].id for branch in branches if branch), self._question.id)
+        store = Store.default()
+        try:
+            await store.database.check()
+            await store.add_whole([Whole(replace(self._record, leaf_id=leaf), nodes)])
+        finally:
+            await store.close()
+
+    async def _drop(self, store: Store) -> None:
+        try:
+            await store.remove(self._record.id)
+        finally:
+            store.locks.forget(self._record.id)
+            await store.close()
+
+
+def _error_of(work: Coroutine[Any, Any, None]) -> Exception | None:
     try:
-        asyncio.run(_write(record, nodes, leaf))
-    except (OSError, sqlite3.Error, FiresideError) as err:
+        asyncio.run(work)
+    except _Failed as err:
         return err
     return None
-
-
-async def _write(record: SessionRecord, nodes: Sequence[tuple[str | None, Item]], leaf: str) -> None:
-    store = Store.default()
-    try:
-        await store.database.check()
-        await store.add_whole([Whole(replace(record, leaf_id=leaf), nodes)])
-    finally:
-        await store.close()
 
 
 def _items(reply: Reply) -> list[Item]:

@@ -7,10 +7,9 @@ the exit code. What needs a session or tools is answered by `app.oneshot_session
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -36,10 +35,13 @@ from backend.types import (
 
 if TYPE_CHECKING:
     from app.attach import Picture
+    from app.keep import KeptExchange
     from backend import GenerativeModel, Request
 
 Format = Literal["text", "json", "jsonl"]
 MOST_SLOTS = 8
+_IN_VAIN = (ExitCode.USAGE, ExitCode.NO_MODEL, ExitCode.OVERFLOW)
+"""Failures of which nothing is kept: the same question would fail again."""
 TEMPLATE_TOKENS = 4096
 """More than any chat template adds to a conversation."""
 
@@ -97,7 +99,7 @@ def run(job: OneShot) -> ExitCode:
     """Answer `job`; returns the exit code. Never raises for what a person can cause."""
     sink = _sink(job)
     answer = Answer([Reply() for _ in range(job.replies)], str(job.settings.get("model", "")))
-    asked = ""
+    keeping = _Keeping(job, answer)
     try:
         with Interruption(job.settings.get("timeout")) as interruption:
             asked, pictures = _prompt(job)
@@ -105,26 +107,26 @@ def run(job: OneShot) -> ExitCode:
                 from app import oneshot_session
 
                 return oneshot_session.run(job, asked, sink, answer, pictures)
-            slots = min(job.replies, MOST_SLOTS)
-            with loaded(job.settings, interruption, slots=slots, most_cells=_cells(job, asked)) as model:
+            slots, cells = min(job.replies, MOST_SLOTS), _cells(job, asked)
+            with loaded(
+                job.settings, interruption, slots=slots, most_cells=cells, meanwhile=keeping.of(asked)
+            ) as model:
                 if not job.dry_run:
                     model.open()  # Beside what comes next: learning the chat template takes 40 ms.
                 answer.model = model.card.model_id
                 if job.dry_run:
                     return _show_prompt(model, job, asked)
-                if job.is_kept:
-                    threading.Thread(target=_import_keep, name="fireside-import").start()
                 if not job.raw and (unmet := model.card.unmet_thinking(job.settings.generation())):
                     notify(unmet)
                 _listen(model, _request(model, job, asked), sink, answer)
                 code = verdict(job, answer)
                 # Text is on its way to whoever reads it; nothing is kept waiting but the other forms.
                 with interruption.noted():
-                    _keep(job, asked, answer)
+                    keeping.finish()
                 sink.end(answer)
                 return code
     except BrokenPipeError:
-        _keep(job, asked, answer)
+        keeping.finish()
         return leave_quietly(ExitCode.ANSWERED)
     except Interrupted as stop:
         failure = stop.failure()
@@ -133,7 +135,7 @@ def run(job: OneShot) -> ExitCode:
     except Exception as err:
         failure = explain(err)
     try:
-        _keep(job, asked, answer)
+        keeping.finish(failure)
         sink.fail(failure, answer)
     except OSError:
         notify(str(failure))
@@ -161,18 +163,49 @@ def _listen(model: GenerativeModel, request: Request, sink: Sink, answer: Answer
             sink.take(piece)
 
 
-def _import_keep() -> None:
-    """Import what saves the chat while the answer is written; a failure shows itself in `_keep`."""
-    with suppress(Exception):
-        importlib.import_module("app.keep")
+class _Keeping:
+    """Saves the question while the model is loaded, in a thread of its own, and the answer at the end."""
 
+    def __init__(self, job: OneShot, answer: Answer) -> None:
+        self._job, self._answer = job, answer
+        self._asked = ""
+        self._thread: threading.Thread | None = None
+        self._kept: KeptExchange | None = None
+        self._over = True
 
-def _keep(job: OneShot, asked: str, answer: Answer) -> None:
-    """Save what has arrived, once, where there is anything."""
-    if job.is_kept and not job.chat.needs_session and answer.session_id is None and answer.begun:
-        from app.keep import keep
+    def of(self, asked: str) -> Callable[[], None]:
+        """What begins to save `asked`, which the model alone answers."""
+        self._asked, self._over = asked, not self._job.is_kept
+        return self._begin
 
-        answer.session_id = keep(asked, job.settings.system, answer.replies)
+    def finish(self, failure: Failure | None = None) -> None:
+        """Save what has arrived, once, or forget the question where nothing can come of it."""
+        if self._over or (self._thread is None and not self._answer.begun):
+            return
+        self._over = True
+        if self._thread is not None:
+            self._thread.join()
+        kept = self._kept or self._made()
+        if failure is not None and failure.exit_code in _IN_VAIN and not self._answer.begun:
+            kept.drop()
+        else:
+            self._answer.session_id = kept.finish(self._answer.replies)
+
+    def _begin(self) -> None:
+        if not self._over:
+            self._thread = threading.Thread(target=self._save_question, name="fireside-keep", daemon=True)
+            self._thread.start()
+
+    def _save_question(self) -> None:
+        with suppress(Exception):  # A failure shows itself at the end.
+            kept = self._made()
+            kept.begin()
+            self._kept = kept
+
+    def _made(self) -> KeptExchange:
+        from app.keep import KeptExchange
+
+        return KeptExchange(self._asked, self._job.settings.system)
 
 
 @contextmanager
@@ -182,16 +215,19 @@ def loaded(
     *,
     slots: int,
     most_cells: int | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> Generator[GenerativeModel]:
     """The model of `settings`, loaded with its progress on a terminal, closed at the end.
 
-    `most_cells` is what its context will hold at most, in tokens, where that is known.
+    `most_cells` is what its context will contain at most, in tokens, where that is known. `meanwhile` is
+    called once the model is there to be loaded.
     """
     from backend import load
 
     source = source_of(settings)  # before signals are only noted: fetching takes long
     options: dict[str, Any] = {"slots": slots, "most_cells": most_cells, **settings.load_options()}
     assistant = options.pop("assistant_model", None)
+    meanwhile()
     with interruption.noted(), LoadProgress(lambda: interruption.pending is None) as progress:
         model = load(source, progress=progress, **options)
         if assistant:

@@ -57,11 +57,12 @@ async def recover_session(store: Store, record: SessionRecord) -> None:
             parent=leaf,
             move_leaf=leaf == record.leaf_id,
             settled=[replace(call, status="incomplete") for call in calls],
-            repairs=True,
+            uses=False,
         )
         await store.apply(record.id, change)
     if record.status in UNFINISHED:
-        await store.apply(record.id, Change(fields={"status": "idle"}))
+        # A one-shot's question counts as used when it is answered; this one never was.
+        await store.apply(record.id, Change(fields={"status": "idle"}, uses=record.used == 0))
 
 
 def kept_reply(writing: Writing) -> list[Item]:
@@ -102,7 +103,7 @@ async def _keep_writing(store: Store, record: SessionRecord, writing: Writing) -
         parent=writing.parent_id,
         move_leaf=on_path,
         written=[writing.response_id],
-        repairs=True,
+        uses=False,
     )
     await store.apply(record.id, change)
 

@@ -91,8 +91,8 @@ class Change:
     written: Sequence[str] = ()
     """Responses whose checkpoint is no longer needed."""
     fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    repairs: bool = False
-    """What a crash left is made whole: nobody has used the session."""
+    uses: bool | None = None
+    """Whether this makes the session the one that was used last; None where that follows from the rest."""
 
 
 @dataclass(frozen=True)
@@ -210,6 +210,16 @@ def add_session(
     columns["used"] = next_use(connection) if uses else 0
     names, marks = ", ".join(columns), ", ".join("?" * len(columns))
     connection.execute(f"INSERT INTO sessions({names}) VALUES ({marks})", list(columns.values()))
+
+
+def remove_session(connection: sqlite3.Connection, session_id: str) -> None:
+    """Remove a session's row and all that belongs to it."""
+    connection.execute(
+        "DELETE FROM found WHERE rowid IN (SELECT seq FROM items WHERE session_id = ?)", (session_id,)
+    )
+    for table in ("items", "queue", "writing", "rules", "decisions", "files"):
+        connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
+    connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
 
 
 def add_file(connection: sqlite3.Connection, file: Json) -> None:

@@ -31,6 +31,7 @@ from app.sessions.rows import (
     item_of,
     next_change,
     record_of,
+    remove_session,
     settle,
     text_json,
     title_hit,
@@ -99,11 +100,13 @@ class Store:
 
     # ---- sessions --------------------------------------------------------------------------
 
-    async def add_session(self, record: SessionRecord, items: Sequence[Item] = ()) -> None:
-        """Write a new session, with what it begins with."""
+    async def add_session(
+        self, record: SessionRecord, items: Sequence[Item] = (), *, uses: bool = True
+    ) -> None:
+        """Write a new session, with what it begins with; `uses` makes it the one that was used last."""
 
         def work(connection: sqlite3.Connection) -> None:
-            add_session(connection, record, next_change(connection))
+            add_session(connection, record, next_change(connection), uses=uses)
             if items:
                 add_items(connection, record.id, items, None)
                 connection.execute("UPDATE sessions SET leaf_id = ? WHERE id = ?", (items[-1].id, record.id))
@@ -190,6 +193,22 @@ class Store:
 
         return await self.database.read(work)
 
+    async def add_replies(self, session_id: str, question: str, branches: Sequence[Sequence[Item]]) -> None:
+        """End the turn of a running session: each branch below `question`, the first one active."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            for branch in branches:
+                add_items(connection, session_id, branch, question)
+            leaf = next((branch[-1].id for branch in branches if branch), question)
+            fields = {"leaf_id": leaf, "status": "idle", "updated_at": now()}
+            update_session(connection, session_id, fields, uses=True)
+
+        await self.database.write(work)
+
+    async def remove(self, session_id: str) -> None:
+        """Remove a session for good, as if it had never been."""
+        await self.database.write(lambda connection: remove_session(connection, session_id))
+
     async def apply(self, session_id: str, change: Change, *, durable: bool = True) -> None:
         """Do everything in `change`, or nothing of it."""
 
@@ -214,9 +233,10 @@ class Store:
                 )
             for response_id in change.written:
                 connection.execute("DELETE FROM writing WHERE response_id = ?", (response_id,))
-            if not change.repairs and (change.items or fields.keys() - _NOT_CONVERSATION):
+            says = bool(change.items or change.enqueue or "leaf_id" in fields)
+            uses = says if change.uses is None else change.uses
+            if change.uses is not False and (change.items or fields.keys() - _NOT_CONVERSATION):
                 fields.setdefault("updated_at", now())
-            uses = not change.repairs and bool(change.items or change.enqueue or "leaf_id" in fields)
             if fields or uses:
                 update_session(connection, session_id, fields, uses=uses)
 
@@ -254,13 +274,7 @@ class Store:
         def work(connection: sqlite3.Connection) -> list[str]:
             rows = connection.execute("SELECT id FROM sessions WHERE deleted_at < ?", (limit,)).fetchall()
             for (session_id,) in rows:
-                connection.execute(
-                    "DELETE FROM found WHERE rowid IN (SELECT seq FROM items WHERE session_id = ?)",
-                    (session_id,),
-                )
-                for table in ("items", "queue", "writing", "rules", "decisions", "files"):
-                    connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
-                connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+                remove_session(connection, session_id)
             return [row[0] for row in rows]
 
         return await self.database.write(work)
