@@ -72,5 +72,7 @@ async def test_the_card_above_the_keys_is_the_one_that_they_answer() -> None:
         face.page.card, face.console.ask = shown, asked  # type: ignore[method-assign]
 
     await chat("go", scripts=[both, ["done"]], answers=["y", "n"], tools=[tool], watch=watch)
-    assert order == ["first", "asked", "second", "asked"]
-    assert tool.calls == [{"text": "first"}]
+    # Both calls are looked at at once, and either may be the first to be asked about.
+    allowed, _, refused, _ = order
+    assert order == [allowed, "asked", refused, "asked"] and {allowed, refused} == {"first", "second"}
+    assert tool.calls == [{"text": allowed}]
