@@ -10,7 +10,7 @@ from pathlib import Path
 from app.exits import FOLDER_GONE, usage
 
 NOWHERE = (
-    f"{FOLDER_GONE} Chatting goes on; for tools and files change to another folder (cd), "
+    f"{FOLDER_GONE} You can keep chatting; for tools and files, change to another folder (cd), "
     "or name one with --workspace."
 )
 

@@ -375,7 +375,7 @@ class ReplChat:
                         await self._count_variants(narrator, event.response.id)
                     narrator.take(event)
                 except Exception as err:  # One event that cannot be told must not end the chat.
-                    logger.exception("an event could not be told")
+                    logger.exception("an event could not be shown")
                     self.page.news(f"Something could not be shown: {type(err).__name__}: {err}", error=True)
 
     async def _count_variants(self, narrator: Narrator, response_id: str) -> None:

@@ -328,7 +328,7 @@ def _another_summary(number: int) -> ResponseRetryEvent:
         attempt=number,
         max_attempts=MAX_USELESS - 1,
         delay_seconds=0.0,
-        error={"code": "no_gain", "message": "The summary was no shorter than what it stands for."},
+        error={"code": "no_gain", "message": "The summary was not shorter than what it replaces."},
     )
 
 

@@ -33,12 +33,12 @@ def test_the_keys_there_are_clash_with_none() -> None:
         ({"stop": 3}, "keys.stop must be text"),
         ({"retry": "ctlr+r"}, "there is no modifier 'ctlr'; there are alt, ctrl"),
         ({"retry": "f99"}, "there is no key 'f99'"),
-        ({"retry": "ctrl+n"}, "keys.retry wants ctrl+n, which new_chat has (new chat)"),
+        ({"retry": "ctrl+n"}, "keys.retry asks for ctrl+n, which new_chat uses (new chat)"),
         ({"retry": "f9", "new_chat": "f9"}, "f9, which"),
         ({"send": "s"}, "s would be lost to every message"),
         ({"retry": "shift+r"}, "R would be lost to every message"),
-        ({"allow_once": "n"}, "keys.allow_once wants n, which refuse has"),
-        ({"allow_once": "ctrl+r"}, "keys.allow_once wants ctrl+r, which retry has"),
+        ({"allow_once": "n"}, "keys.allow_once asks for n, which refuse uses"),
+        ({"allow_once": "ctrl+r"}, "keys.allow_once asks for ctrl+r, which retry uses"),
     ],
 )
 def test_what_cannot_be_bound_is_told_and_stays_as_it_was(table: dict[str, object], told: str) -> None:
