@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from app import oneshot
+from app.abilities import unmet_tools
 from app.attach import Picture, require_sight
 from app.exits import ExitCode, Failure, usage
 from app.find_chat import find
@@ -174,17 +175,13 @@ def _check(card: ChatCard, job: oneshot.OneShot) -> None:
             remedy="Choose a chat model; `fireside models list` shows what is here.",
             exit_code=ExitCode.NO_MODEL,
         )
-    if not job.chat.tools or card.supports_tools:
+    if not job.chat.tools:
         return
-    missing = usage(
-        f"The chat template of {card.model_id} has no way to call tools.",
-        "Add --tool-format generic, which makes it call them in a form that a grammar enforces, "
-        "or choose a model made for tools.",
-    )
-    origin = job.settings.values["tools"].origin
-    if origin.startswith("-"):
+    missing = unmet_tools(card, job.settings)
+    if isinstance(missing, Failure):
         raise missing
-    notify(f"{missing.message} Those of {origin} are not offered.")
+    if missing:
+        notify(missing)
 
 
 @asynccontextmanager

@@ -71,9 +71,12 @@ class EngineHost:
         return self._child.pid if self._child and self._child.alive else None
 
     async def load(self, spec: LoadSpec, progress: Progress | None = None) -> ChatCard:
-        """Load a model in the child, in place of the one there was. Raises ModelLoadError."""
+        """Load a model in the child, in place of the one there was; that stays where there is no such model.
+        Raises ModelLoadError."""
         async with self._starting:
             self._crashes = 0
+            if not self.closed:
+                await asyncio.to_thread(_look_for, spec.source)
             child = await self._living_child()
             card = await self._load_into(child, spec, progress)
             self._spec = spec
@@ -458,6 +461,13 @@ class _ChildProcess:
             self._hello.exception()  # Seen, so that asyncio does not warn of it.
         for stream in self._streams.values():
             stream.put_nowait({"error": error})
+
+
+def _look_for(source: str | None) -> None:
+    """Raises ModelLoadError where there is no such model."""
+    from backend.loading import find_model  # a model that is the first one looks itself
+
+    find_model(source)
 
 
 def _child_code(commands: int, answers: int) -> str:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from backend.chat_engine import Count, EngineStats, LoadSpec, Progress, Rendered, Request, Tool
+from backend.loading import find_model
 from backend.model import GenerativeModel, load
 from backend.reply import Delivery, Failed, Ids
 from backend.request_checks import check_prompt, check_request
@@ -41,8 +42,11 @@ class InProcessEngine:
         return self._model is None
 
     async def load(self, spec: LoadSpec, progress: Progress | None = None) -> ChatCard:
-        """Load a model, after the one there was is unloaded. Raises ModelLoadError."""
+        """Load a model, after the one there was is unloaded; that stays where there is no such model.
+        Raises ModelLoadError."""
         async with self._loading:
+            if self._model is not None:
+                await asyncio.to_thread(find_model, spec.source)
             await self.unload()
             given_up = self._given_up = threading.Event()
 

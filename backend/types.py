@@ -264,6 +264,13 @@ class ChatCard:
     kind: Literal["chat", "base", "embedding"] = "chat"
     """`base` has no chat template; `embedding` cannot generate."""
 
+    @property
+    def unmet_tools(self) -> str:
+        """That this model cannot call tools, as a sentence; "" where it can."""
+        return (
+            "" if self.supports_tools else f"The chat template of {self.model_id} has no way to call tools."
+        )
+
     def unmet_thinking(self, config: GenerationConfig) -> str:
         """What `config` asks about thinking that this model cannot do, as a sentence; "" where it can."""
         return unmet_thinking(self.model_id, self.reasoning_mode, config)

@@ -185,7 +185,8 @@ class ToolContext:
     """Hosts, addresses and networks that network tools may reach although they are private."""
     delegation: Delegation | None = None
     on_progress: Callable[[str], None] | None = None
-    """Called on the event loop with each piece of live output."""
+    """Called on the event loop with each piece of live output, as a terminal would show it. A carriage
+    return at its beginning means that the open line is written again, from nothing."""
     asker: Callable[[Form], Awaitable[Answer]] | None = None
     """Puts a form before the person; None when nobody can be asked."""
     loop: asyncio.AbstractEventLoop | None = None

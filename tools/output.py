@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from tools.printed import Printed
+
 _LEAST_BYTES = 256
 _MARKER_BYTES = 96
 _SAMPLE_BYTES = 8192
@@ -71,21 +73,32 @@ class Captured:
     """The whole output; None when it was short, when no folder was given, or when the disk is full."""
     file_is_whole: bool = True
     """False when the output was longer than what is kept."""
+    line_count: int | None = None
+    """Lines that a program printed; None for what no program printed."""
 
 
 class Capture:
     """Collects output of any length in bounded memory.
 
     `limit_bytes` bounds what a model reads (at least 256). Longer output is kept in a new file of
-    `folder` (0600), up to `kept_bytes`; without a folder only head and tail remain.
+    `folder` (0600), up to `kept_bytes`; without a folder only head and tail remain. What a program
+    `prints` is read as a terminal would show it; the file keeps every byte.
     """
 
-    def __init__(self, limit_bytes: int, *, folder: Path | None = None, kept_bytes: int = 64 << 20) -> None:
+    def __init__(
+        self,
+        limit_bytes: int,
+        *,
+        folder: Path | None = None,
+        kept_bytes: int = 64 << 20,
+        prints: bool = False,
+    ) -> None:
         self.limit_bytes = max(limit_bytes, _LEAST_BYTES)
         self._half = (self.limit_bytes - _MARKER_BYTES) // 2
         self._folder = folder
         self._kept_bytes = kept_bytes
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._printed = Printed() if prints else None
         self._raw: bytearray | None = bytearray()
         self._text = bytearray()
         self._tail = bytearray()
@@ -98,26 +111,36 @@ class Capture:
         """Take the next bytes; returns them as text, an unfinished character held back."""
         text = self._decoder.decode(data)
         self._keep(data)
-        self._remember(text.encode())
+        self._remember((text if self._printed is None else self._printed.feed(text)).encode())
         return text
 
     def finish(self) -> Captured:
         """The output so far; nothing may be written afterwards."""
-        self._remember(self._decoder.decode(b"", final=True).encode())
+        rest = self._decoder.decode(b"", final=True)
+        if self._printed is not None:
+            rest = self._printed.feed(rest) + self._printed.end()
+        lines = self.line_count
+        self._remember(rest.encode())
         if self._file is not None:
             self._file.close()
         if self._text_bytes <= self.limit_bytes:
-            return Captured(self._text.decode(), self.size_bytes, None)
+            return Captured(self._text.decode(), self.size_bytes, None, line_count=lines)
         head = self._text[: self._half].decode("utf-8", "ignore")
         tail = self._tail[-self._half :].decode("utf-8", "ignore")
         left_out = self._text_bytes - len(head.encode()) - len(tail.encode())
         marker = f"\n[... {left_out:,} of {self.size_bytes:,} bytes left out ...]\n"
         whole = self.size_bytes <= self._kept_bytes
-        return Captured(head + marker + tail, self.size_bytes, self._path, whole)
+        return Captured(head + marker + tail, self.size_bytes, self._path, whole, lines)
+
+    @property
+    def line_count(self) -> int | None:
+        """Lines that a program printed so far; None for what no program printed."""
+        return None if self._printed is None else self._printed.line_count
 
     def fresh(self) -> Capture:
         """An empty one with the same limits."""
-        return Capture(self.limit_bytes, folder=self._folder, kept_bytes=self._kept_bytes)
+        prints = self._printed is not None
+        return Capture(self.limit_bytes, folder=self._folder, kept_bytes=self._kept_bytes, prints=prints)
 
     def discard(self) -> None:
         """Close and remove what was kept."""

@@ -83,7 +83,7 @@ async def run_process(
             pass_fds=pass_fds,
         )
     )
-    capture = Capture(limits.output_bytes, folder=output_folder, kept_bytes=limits.kept_bytes)
+    capture = Capture(limits.output_bytes, folder=output_folder, kept_bytes=limits.kept_bytes, prints=True)
     run = _Run(process, capture, limits.kept_bytes, on_output)
     try:
         end = await run.until(limits.time_s, cancellation)

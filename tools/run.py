@@ -19,6 +19,7 @@ from typing import Any, Literal
 from tools.context import Cancellation, Cancelled, ToolContext, call_digest
 from tools.definition import Tool, ToolError, context_parameter
 from tools.output import Capture, Captured, cap_middle, clean_text, describe_error, text_of
+from tools.printed import Printed
 from tools.schema import ArgumentsError
 
 Status = Literal["done", "failed", "timed_out", "cancelled", "refused"]
@@ -43,6 +44,8 @@ class ToolResult:
     file: Path | None = None
     """The whole output, where `text` is cut and a folder was given."""
     file_is_whole: bool = True
+    line_count: int | None = None
+    """Lines that a program printed; None for what no program printed."""
 
 
 async def run(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -52,7 +55,11 @@ async def run(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) ->
     """
     started = time.monotonic()
     capture = Capture(
-        context.limits.output_bytes, folder=context.output_folder, kept_bytes=context.limits.kept_bytes
+        context.limits.output_bytes,
+        folder=context.output_folder,
+        kept_bytes=context.limits.kept_bytes,
+        # What it gives of files is theirs, to the last byte: an edit has to name it.
+        prints=not tool.touch.paths,
     )
     if context.cancelled:
         return ToolResult("Cancelled before it started.", "cancelled")
@@ -77,6 +84,7 @@ async def run(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) ->
         captured.size_bytes,
         captured.file,
         captured.file_is_whole,
+        captured.line_count,
     )
 
 
@@ -99,10 +107,11 @@ def _captured(status: Status, value: object, capture: Capture) -> tuple[Captured
         whole = capture.fresh()
         whole.write(text_of(value).encode())
         return whole.finish(), status
+    lines = capture.line_count
     if status != "done":
         note = clean_text(str(value)).encode()
         capture.write(b"\n" + note if capture.size_bytes else note)
-    found = capture.finish()
+    found = replace(capture.finish(), line_count=lines)
     return (found if found.text else replace(found, text="(no output)")), status
 
 
@@ -116,6 +125,7 @@ class _Call:
         self._arguments = arguments
         self._capture = capture
         self._show = context.on_progress
+        self._shown = Printed()
         self._lock = threading.Lock()
         self._open = True
         self._outer = context.cancellation
@@ -237,8 +247,10 @@ class _Call:
 
     def _forward(self, text: str) -> None:
         if self._open and self._show is not None:
+            told = self._shown.told(self._shown.feed(clean_text(text)))
             try:
-                self._show(clean_text(text))
+                if told:
+                    self._show(told)
             except Exception:  # A face that cannot show it must not end the tool.
                 self._show = None
 

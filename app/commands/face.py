@@ -28,6 +28,7 @@ Screen = Literal[
     "tokens",
     "files",
 ]
+Loaded = Callable[[], Awaitable[None]]
 Rows = Sequence[tuple[str, ...]]
 
 
@@ -137,8 +138,10 @@ class Face(Protocol):
         """
         ...
 
-    async def load_model(self, source: str | None, options: Mapping[str, Any]) -> None:
-        """Load a model for all chats, and show how far it is."""
+    async def load_model(
+        self, source: str | None, options: Mapping[str, Any], loaded: Loaded | None = None
+    ) -> None:
+        """Load a model for all chats, and show how far it is; `loaded` is awaited once it is there."""
         ...
 
     def themes(self) -> Sequence[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from app.commands.face import Choice, Command, Completion, Face, words
-from app.commands.shared import change_generation, choose, clean, settings, show
+from app.commands.shared import change_generation, choose, clean, settings, show, tell_unmet
 from app.config import KINDS, full_name, parse
 from app.exits import ExitCode, Failure
 from app.kinds import CHOICES, SettingError
@@ -41,9 +41,12 @@ async def _model(face: Face, rest: str) -> None:
         rest = fetched
     if not rest:
         return
-    await face.load_model(rest, {})
-    if face.session_id is not None and (await settings(face))["model"]["origin"] == "session":
-        await face.manager.set_model_override(face.session_id, rest)
+
+    async def loaded() -> None:
+        if face.session_id is not None and (await settings(face))["model"]["origin"] == "session":
+            await face.manager.set_model_override(face.session_id, rest)
+
+    await face.load_model(rest, {}, loaded)
 
 
 async def _of_hub(face: Face, name: str) -> str | None:
@@ -122,7 +125,7 @@ async def _think(face: Face, rest: str) -> None:
         case "on" | "off":
             await change_generation(face, enable_thinking=rest == "on")
             said = "The model thinks first." if rest == "on" else "The model answers without thinking."
-            face.say(_unmet(face, enable_thinking=rest == "on") or said)
+            tell_unmet(face, _unmet(face, enable_thinking=rest == "on"), said)
         case "auto":
             await change_generation(face, enable_thinking=None)
             face.say("The model decides whether to think.")
@@ -153,7 +156,7 @@ async def _effort(face: Face, rest: str) -> None:
     if rest == "auto":
         face.say("The effort was reset.")
     else:
-        face.say(_unmet(face, reasoning_effort=rest) or f"The effort is now {clean(rest)}.")
+        tell_unmet(face, _unmet(face, reasoning_effort=rest), f"The effort is now {clean(rest)}.")
 
 
 async def _set(face: Face, rest: str) -> None:

@@ -78,6 +78,11 @@ def whole_text(message: Message) -> str:
     )
 
 
+def tell_unmet(face: Face, unmet: str, said: str) -> None:
+    """Say what a command did, or what of it the model cannot do."""
+    face.say(unmet or said, error=bool(unmet))
+
+
 def is_question(item: Item) -> bool:
     """Whether an item is a message that a person wrote."""
     return isinstance(item, Message) and item.role == "user" and not item.is_meta

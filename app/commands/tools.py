@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from app import paths
+from app.abilities import without_tools
 from app.commands.face import Command, Completion, Face, words
-from app.commands.shared import clean, settings, show
+from app.commands.shared import clean, settings, show, tell_unmet
 from app.terminal import sanitize
 
 MODES = ("ask", "read", "all", "none", "plan")
@@ -36,14 +37,14 @@ async def _tools(face: Face, rest: str) -> None:
             await _aside(face, name.strip())
         case "all":
             await face.manager.configure(session_id, reset=["tools"])
-            face.say("All tools are offered.")
+            tell_unmet(face, _mute(face), "All tools are offered.")
         case "none":
             await face.manager.configure(session_id, tools=[])
             face.say("No tool is offered.")
         case _:
             names = [part for part in rest.replace(",", " ").split() if part]
             await face.manager.configure(session_id, tools=names)
-            face.say(f"Offered from now on: {clean(', '.join(names))}.")
+            tell_unmet(face, _mute(face), f"Offered from now on: {clean(', '.join(names))}.")
 
 
 async def _show_tools(face: Face, session_id: str) -> None:
@@ -66,8 +67,14 @@ async def _show_tools(face: Face, session_id: str) -> None:
         fault = f"no longer used, because {rule['fault']}: " if rule.get("fault") else ""
         rows.append((f"rule {number}", f"{rule['tool']}, {scope}", fault + str(rule["rule"].get("text", ""))))
     await show(face, "Tools", rows)
-    if card is not None and is_mute:
-        face.say(f"{clean(card.model_id)} cannot call tools. It can when started with --tool-format generic.")
+    if is_mute:
+        face.say(_mute(face), error=True)
+
+
+def _mute(face: Face) -> str:
+    """That the loaded model cannot call tools; "" where it can, or is not known yet."""
+    card = face.manager.desk.card
+    return "" if card is None or card.supports_tools else clean(str(without_tools(card)))
 
 
 async def _aside(face: Face, rest: str) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from app import paths
-from app.commands.face import Choice, Command, Rows, Screen
+from app.abilities import unmet
+from app.commands.face import Choice, Command, Loaded, Rows, Screen
 from app.config import Settings
 from app.exits import explain
 from app.figures import short_count
@@ -176,9 +177,9 @@ class ReplFace:
         self.folder = result.folder
         if shown := sanitize(result.output).rstrip("\n"):
             self.page.table("", shown)
-        if result.code:
-            self.page.news(f"It ended with {result.code}.")
-        self.chat.attached.append(shell_block(line, result.output))
+        self.page.news(result.ended)
+        note = "\n[stopped]" if result.is_stopped else ""
+        self.chat.attached.append(shell_block(line, result.output + note, result.line_count))
         self.page.news("Its output goes with your next message.")
 
     async def resolve(self) -> None:
@@ -247,8 +248,10 @@ class ReplFace:
     async def screen(self, name: Screen, query: str = "") -> bool:
         return False
 
-    async def load_model(self, source: str | None, options: Mapping[str, Any]) -> None:
-        self._load(source, options)
+    async def load_model(
+        self, source: str | None, options: Mapping[str, Any], loaded: Loaded | None = None
+    ) -> None:
+        self._load(source, options, loaded)
 
     def themes(self) -> Sequence[str]:
         from app.theming import names
@@ -274,13 +277,13 @@ class ReplFace:
 
     # ---- the model -------------------------------------------------------------------------
 
-    def _load(self, source: str | None, options: Mapping[str, Any]) -> None:
+    def _load(self, source: str | None, options: Mapping[str, Any], loaded: Loaded | None = None) -> None:
         if self._loading is not None and not self._loading.done():
             self._loading.cancel()
-        task = asyncio.create_task(self._load_now(source, options))
+        task = asyncio.create_task(self._load_now(source, options, loaded))
         self._loading = task
 
-    async def _load_now(self, source: str | None, options: Mapping[str, Any]) -> None:
+    async def _load_now(self, source: str | None, options: Mapping[str, Any], loaded: Loaded | None) -> None:
         wanted: dict[str, Any] = {"slots": SLOTS, **self.settings.load_options(), **options}
         wanted.pop("assistant_model", None)
         manager = self.manager
@@ -307,6 +310,10 @@ class ReplFace:
                 for name, facts in self._opening:
                     self.page.facts(name, facts)
             self._opening = ()
+            if missing := unmet(self.card, self.settings):
+                self.page.news(missing, error=True)
+            if loaded is not None:
+                await loaded()
         finally:
             is_over = True
             self.console.status = ""

@@ -49,6 +49,7 @@ from app.sessions.items import (
     Reasoning,
     TerminalCommand,
     ends_with_thought,
+    item_from_wire,
 )
 from app.tui.widgets.question import Question
 
@@ -197,6 +198,8 @@ class Narrator:
         self._end_thought()
         self.page.end_answer()
         self._tell_held()
+        if response.status == "cancelled":
+            self._tell_stopped(response)
         self.page.state("")
         self._calls.clear()
         self.busy = False
@@ -213,6 +216,14 @@ class Narrator:
         elif response.status == "completed":
             self._tell_silence(response)
         self.changed()
+
+    def _tell_stopped(self, response: Response) -> None:
+        """What the calls had come to that were stopped with their reply."""
+        for data in response.output:
+            if data.get("type") == FunctionCallOutput.type and data.get("call_id") in self._calls:
+                item = item_from_wire(data)
+                if isinstance(item, FunctionCallOutput) and item.stopped:
+                    self._item(item)
 
     def _figures(self, seconds: float) -> str:
         new = sum(speed.new_tokens for speed in self._speeds)

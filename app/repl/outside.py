@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import select
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -16,13 +16,13 @@ from pathlib import Path
 
 from app.exits import ExitCode, Failure
 from app.repl.console import Console
+from tools.printed import Printed
 
 MOST_CHARS = 16_000
 """Of a shell line's output that go with the next message; all of it is kept in a file."""
 MOST_BYTES = 32 << 20
 SHELL_TIME_S = 120.0
 POLL_S = 0.1
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
 _EDITORS = ("nano", "vim", "vi", "emacs")
 
 
@@ -88,8 +88,22 @@ class ShellResult:
     output: str
     code: int
     folder: Path
+    line_count: int = 0
+    """Lines that it printed; `output` may hold fewer."""
     whole: Path | None = None
     """The file with all of the output, where it was cut."""
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether Ctrl-C ended it."""
+        return self.code in (-signal.SIGINT, 128 + signal.SIGINT)
+
+    @property
+    def ended(self) -> str:
+        """How it ended, as a sentence; "" for a good end."""
+        if self.is_stopped:
+            return "It was stopped by you."
+        return f"It ended with {self.code}." if self.code else ""
 
 
 async def run_shell(console: Console, line: str, folder: Path, *, private: bool) -> ShellResult:
@@ -102,24 +116,26 @@ async def run_shell(console: Console, line: str, folder: Path, *, private: bool)
         return _change_folder(rest.strip(), folder)
     with console.cooked():
         data, code = await asyncio.to_thread(_shell, line, folder)
-    text = _ESCAPES.sub("", data.decode("utf-8", "replace")).replace("\r\n", "\n")
+    reading = Printed()
+    text = reading.feed(data.decode("utf-8", "replace")) + reading.end()
+    lines = reading.line_count
     if len(text) <= MOST_CHARS:
-        return ShellResult(text, code, folder)
+        return ShellResult(text, code, folder, lines)
     whole = _keep(data, private)
     where = f", the whole output is in {whole}" if whole else ""
     half = MOST_CHARS // 2
     note = f"\n[{len(text) - MOST_CHARS:,} characters left out{where}]\n"
-    return ShellResult(text[:half] + note + text[-half:], code, folder, whole)
+    return ShellResult(text[:half] + note + text[-half:], code, folder, lines, whole)
 
 
 def _change_folder(name: str, folder: Path) -> ShellResult:
     try:
         wanted = (folder / Path(name.strip("\"'") or "~").expanduser()).resolve()
         if not wanted.is_dir():
-            return ShellResult(f"cd: there is no folder {wanted}\n", 1, folder)
+            return ShellResult(f"cd: there is no folder {wanted}\n", 1, folder, 1)
     except (OSError, RuntimeError, ValueError) as err:
-        return ShellResult(f"cd: {err}\n", 1, folder)
-    return ShellResult(f"{wanted}\n", 0, wanted)
+        return ShellResult(f"cd: {err}\n", 1, folder, 1)
+    return ShellResult(f"{wanted}\n", 0, wanted, 1)
 
 
 def _shell(line: str, folder: Path) -> tuple[bytes, int]:

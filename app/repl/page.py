@@ -43,6 +43,12 @@ class ToolRow:
     detail: Sequence[str] = ()
 
 
+def end_of(detail: Sequence[str]) -> list[str]:
+    """The last lines of a result, which tell how it ended, and how many are before them."""
+    left_out = len(detail) - MOST_RESULT_ROWS
+    return [*([f"[{left_out:,} more]"] if left_out > 0 else []), *detail[max(0, left_out) :]]
+
+
 @dataclass
 class Unread:
     """The body of a card, and how much of it was written."""
@@ -243,7 +249,7 @@ class StyledPage:
         spans += [(f"  {sign}", style), (f" {summary}", "$muted")]
         details = [
             [edge, (f"  {part}", "$muted")]
-            for line in list(row.detail)[:MOST_RESULT_ROWS]
+            for line in end_of(row.detail)
             for part in wrapped(sanitize(line).replace("\t", "    "), self.measure - 2)[:MOST_RESULT_ROWS]
         ]
         self._print("aside", [spans, *details])

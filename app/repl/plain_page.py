@@ -12,9 +12,9 @@ from app.repl.page import (
     CARD_ROWS,
     HOW_TO_ANSWER,
     LEAST_PAGE_ROWS,
-    MOST_RESULT_ROWS,
     ToolRow,
     Unread,
+    end_of,
     offer_rows,
 )
 from app.terminal import notify, one_line, sanitize
@@ -66,7 +66,7 @@ class PlainPage:
     def tool(self, row: ToolRow) -> None:
         target = f" {row.target}" if row.target else ""
         self._line(f"tool: {row.name}{target}, {row.outcome}: {row.summary}")
-        for line in list(row.detail)[:MOST_RESULT_ROWS]:
+        for line in end_of(row.detail):
             self._line(line, "  ")
 
     def card(self, question: Question, note: str) -> None:

@@ -33,14 +33,17 @@ def tool_row(call: FunctionCall | None, output: FunctionCallOutput, seconds: flo
     name = call.name if call else "tool"
     target = target_of(call) if call else ""
     took = "" if seconds is None else f", {_duration(seconds)}"
-    lines = output.output.strip().split("\n")
+    lines = output.shown.strip().split("\n")
     if output.denied:
         return ToolRow(name, target, "refused", "not run", ())
+    if output.stopped:
+        return ToolRow(name, target, "failed", f"stopped by you{took}", lines if output.shown.strip() else ())
     if output.is_error:
         return ToolRow(name, target, "failed", f"failed{took}", lines)
     if len(lines) == 1 and len(lines[0]) <= _SHORT_RESULT:
         return ToolRow(name, target, "done", f"{lines[0].removesuffix('.') or 'nothing'}{took}")
-    count = "1 line" if len(lines) == 1 else f"{len(lines):,} lines"
+    number = len(lines) if output.line_count is None else output.line_count
+    count = "1 line" if number == 1 else f"{number:,} lines"
     return ToolRow(name, target, "done", f"{count}{took}")
 
 

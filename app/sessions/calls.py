@@ -22,7 +22,7 @@ from app.sessions.events import (
     ResponseRetryEvent,
 )
 from app.sessions.files import producing
-from app.sessions.items import FunctionCall, FunctionCallOutput, Item
+from app.sessions.items import HAD_PRINTED, STOPPED, FunctionCall, FunctionCallOutput, Item
 from app.sessions.records import Json
 from app.sessions.rows import Change
 from app.sessions.toolbox import NotBegunError, Returned, SessionTool, ToolRun
@@ -32,10 +32,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("fireside")
 
-CANCELLED = "Cancelled: the user stopped this before it had a result."
 STOP_S = 5.0
 MAX_ERROR_CHARS = 4000
 MAX_DELTA_CHARS = 16_384
+MAX_STOPPED_CHARS = 8_192
+"""Of what a call had printed when it was stopped: the end of it is kept."""
 TELL_EVERY_S = 0.05
 
 
@@ -44,6 +45,8 @@ class _Result:
     text: str
     is_error: bool = False
     denied: bool = False
+    stopped: bool = False
+    line_count: int | None = None
 
 
 class Calls:
@@ -55,6 +58,8 @@ class Calls:
         self._clients = turn.settings.agent.client_tools
         self._unfit: list[tuple[FunctionCall, str]] = []
         """Calls that could not run as they were written, and why."""
+        self._printing: dict[str, _LiveOutput] = {}
+        """What the calls that were begun have printed."""
 
     async def run(self, calls: Sequence[FunctionCall]) -> None:
         """Run all calls and store their results; a stopped turn gets "cancelled" for what is open."""
@@ -77,7 +82,7 @@ class Calls:
         for call in missing:
             if call.name in self._clients:
                 self._turn.publish(ClientTaskCancelEvent(task_id=call.id, call_id=call.call_id))
-            await self._finish(call, _Result(CANCELLED, is_error=True))
+            await self._finish(call, self._stopped(call))
         for task in set(tasks) - waiting:
             if not task.cancelled() and (err := task.exception()) is not None:
                 raise err
@@ -106,6 +111,14 @@ class Calls:
             isinstance(item, FunctionCallOutput) and item.call_id == call.call_id
             for item in self._turn.items[_place(self._turn.items, call) :]
         )
+
+    def _stopped(self, call: FunctionCall) -> _Result:
+        """What a call that was stopped had come to."""
+        live = self._printing.get(call.call_id)
+        if live is None or not live.printed:
+            return _Result(STOPPED, is_error=True, stopped=True)
+        text = f"{STOPPED}{HAD_PRINTED}{live.printed}"
+        return _Result(text, is_error=True, stopped=True, line_count=live.line_count)
 
     async def _one(self, call: FunctionCall) -> None:
         producing.set((self._live.id, self._turn.response_id))
@@ -184,7 +197,7 @@ class Calls:
     async def _execute(self, call: FunctionCall, tool: SessionTool, approval: Approval) -> _Result:
         turn, settings = self._turn, self._turn.settings
 
-        live_output = _LiveOutput(turn, call.call_id)
+        live_output = self._printing[call.call_id] = _LiveOutput(turn, call.call_id)
 
         async def ask(params: Mapping[str, Any]) -> Answer:
             return await self._live.elicitations.ask(
@@ -219,7 +232,7 @@ class Calls:
             returned = Returned(text[:MAX_ERROR_CHARS], is_error=True)
         finally:
             live_output.end()
-        return _Result(returned.text, returned.is_error)
+        return _Result(returned.text, returned.is_error, line_count=returned.line_count)
 
     async def _add_file(self, name: str, content: bytes) -> None:
         await self._live.services.files.add(self._live.id, name, content, made=True)
@@ -232,6 +245,8 @@ class Calls:
             output=result.text,
             is_error=True if result.is_error else None,
             denied=True if result.denied else None,
+            stopped=True if result.stopped else None,
+            line_count=result.line_count,
             response_id=turn.response_id,
             model=call.model,
         )
@@ -250,17 +265,28 @@ class _LiveOutput:
         self._turn = turn
         self._call_id = call_id
         self._text = ""
+        self._lines = 0
+        self.printed = ""
+        """The end of all that was taken, as it is shown."""
         self._joiner = Joiner()
         self._due: asyncio.TimerHandle | None = None
         self._told = 0.0
 
     def add(self, text: str) -> None:
         """Take a piece. Of what comes between two tellings the end is kept."""
-        self._text = (self._text + self._joiner.feed(text))[-MAX_DELTA_CHARS:]
+        text = self._joiner.feed(text)
+        self._lines += text.count("\n")
+        self._text = _with(self._text, text)[-MAX_DELTA_CHARS:]
+        self.printed = _with(self.printed, text)[-MAX_STOPPED_CHARS:].removeprefix("\r")
         if self._due is None:
             loop = asyncio.get_running_loop()
             wait = max(0.0, self._told + TELL_EVERY_S - loop.time())
             self._due = loop.call_later(wait, self.flush)
+
+    @property
+    def line_count(self) -> int:
+        """Lines that were printed so far, those that are no longer kept included."""
+        return self._lines + (not self.printed.endswith("\n"))
 
     def end(self) -> None:
         """Tell the rest."""
@@ -276,6 +302,14 @@ class _LiveOutput:
         if text and not self._turn.interrupted:
             self._told = asyncio.get_running_loop().time()
             self._turn.publish(FunctionCallOutputDeltaEvent(call_id=self._call_id, delta=text))
+
+
+def _with(told: str, piece: str) -> str:
+    """What was told with one more piece; a carriage return at its beginning starts the open line again."""
+    if not piece.startswith("\r"):
+        return told + piece
+    start = told.rfind("\n") + 1
+    return f"{told[:start]}{piece[1:]}" if start else piece
 
 
 def _place(items: Sequence[Item], call: FunctionCall) -> int:

@@ -108,8 +108,8 @@ class Context:
         offered = self._live.services.toolbox.offered(settings.tools, settings.approve)
         if chosen and offered and not card.supports_tools:
             raise FiresideError(
-                f"{card.model_id} has no way to call tools. Load it with --tool-format generic, choose "
-                f"another model, or remove the tools.",
+                f"{card.unmet_tools} Load it with --tool-format generic, choose another model, or "
+                f"remove the tools.",
                 400,
                 "no_tools",
             )

@@ -95,6 +95,11 @@ class FunctionCall(Item):
     """Why the arguments cannot be used."""
 
 
+STOPPED = "Cancelled: the user stopped this before it had a result."
+HAD_PRINTED = " It had printed:\n"
+"""Before what a call had come to when it was stopped, for the model."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class FunctionCallOutput(Item):
     """What a call returned, whole; the model may get it shortened."""
@@ -105,6 +110,15 @@ class FunctionCallOutput(Item):
     output: str
     is_error: bool | None = None
     denied: bool | None = None
+    stopped: bool | None = None
+    """The person stopped the call while it ran; the output is what it had come to."""
+    line_count: int | None = None
+    """Lines that a program printed: `output` may hold fewer, and notes. None for what none printed."""
+
+    @property
+    def shown(self) -> str:
+        """The output as a person reads it: the note about who stopped it is the model's."""
+        return self.output.removeprefix(STOPPED).removeprefix(HAD_PRINTED) if self.stopped else self.output
 
     @property
     def searchable(self) -> str:

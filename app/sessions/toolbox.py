@@ -49,6 +49,8 @@ class Returned:
 
     text: str
     is_error: bool = False
+    line_count: int | None = None
+    """Lines that a program printed; None for what no program printed."""
 
 
 class NotBegunError(Exception):

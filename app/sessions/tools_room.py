@@ -260,7 +260,7 @@ class RoomTool:
         if result.status == "refused":
             raise NotBegunError(result.text)
         lost = await _kept(given.files, context)
-        return Returned("\n".join((result.text, *lost)), is_error=result.status != "done")
+        return Returned("\n".join((result.text, *lost)), result.status != "done", result.line_count)
 
 
 async def _kept(files: Sequence[ToolFile], context: ToolRun) -> list[str]:

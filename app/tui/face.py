@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from app.commands.face import Choice, Command, FaceKind, Rows, Screen
+from app.commands.face import Choice, Command, FaceKind, Loaded, Rows, Screen
 from app.config import Settings
 from app.kinds import SettingError
 from app.theming import ThemeError, names
@@ -106,8 +106,11 @@ class TuiFace:
     async def screen(self, name: Screen, query: str = "") -> bool:
         return await self._app.show_screen(name, query)
 
-    async def load_model(self, source: str | None, options: Mapping[str, Any]) -> None:
-        await self._app.load_model(source, options)
+    async def load_model(
+        self, source: str | None, options: Mapping[str, Any], loaded: Loaded | None = None
+    ) -> None:
+        if await self._app.load_model(source, options) and loaded is not None:
+            await loaded()
 
     def themes(self) -> Sequence[str]:
         return names()

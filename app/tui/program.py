@@ -194,7 +194,7 @@ class Program(OpenChats):
             if self._given_up:
                 self.say("Loading was stopped. The next message loads the previous model.")
             else:
-                self.load_failed(err)
+                self.load_failed(err, source)
             return False
         finally:
             self.model.load = None
@@ -207,7 +207,15 @@ class Program(OpenChats):
             )
         self.refresh_facts()
         self.count_context()
+        self._tell_unmet()
         return True
+
+    def _tell_unmet(self) -> None:
+        from app.abilities import unmet
+
+        card = self.manager.desk.card
+        if card is not None and (missing := unmet(card, self.settings)):
+            self.say(missing, error=True)
 
     def begin_download(self) -> None:
         """A model is fetched from now on, until a person gives it up."""
@@ -231,8 +239,8 @@ class Program(OpenChats):
         self.model.fetched = fraction
         self.refresh_facts()
 
-    def load_failed(self, err: Any) -> None:
-        """No model is there."""
+    def load_failed(self, err: Any, source: str | None) -> None:
+        """The model `source` (None: the one that is found) could not be loaded."""
         self.say(f"{err.message} {err.remedy}", error=True)
 
     def _progress(self, fraction: float) -> None:

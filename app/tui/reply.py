@@ -15,7 +15,16 @@ from app.sessions.items import (
     Reasoning,
     ends_with_thought,
 )
-from app.tui.story import CUT, CUT_THINKING, SILENT, Story, end_call, ends_without_words, target_of
+from app.tui.story import (
+    CUT,
+    CUT_THINKING,
+    SILENT,
+    STOPPED_BY_YOU,
+    Story,
+    end_call,
+    ends_without_words,
+    target_of,
+)
 from app.tui.transcript.entries import Answer, NameRow, Progress, Thought
 from app.tui.transcript.entry import Entry
 from app.tui.transcript.tool_entry import ToolCall
@@ -257,8 +266,7 @@ class Reply:
         if call is None:
             return
         self.page.flush()
-        if item.output and not call.output:
-            call.grow(item.output)
+        call.output = item.shown
         began = self._running.pop(item.call_id, None)
         end_call(call, item, None if began is None else self.seconds() - began)
         self.page.changed(call)
@@ -338,7 +346,7 @@ class Reply:
         self.ended = True
         self.end_progress()
         for call in self._writing.values():
-            call.end("failed", "stopped")
+            call.end("failed", STOPPED_BY_YOU)
             self.page.changed(call)
         self._adopt(output)
         self._end_thought()

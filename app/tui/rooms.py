@@ -155,12 +155,12 @@ class Rooms(Reading):
 
     # ---- the first run ---------------------------------------------------------------------
 
-    def load_failed(self, err: Any) -> None:
-        """No model is there: where none is on this machine, the ways to one; else the reason."""
-        if err.code == "not_found" and self.settings.get("model") is None:
+    def load_failed(self, err: Any, source: str | None) -> None:
+        """Where no model is on this machine, the ways to one; else the reason: a name may be mistyped."""
+        if err.code == "not_found" and source is None and self.settings.get("model") is None:
             self._show_first_run()
         else:
-            super().load_failed(err)
+            super().load_failed(err, source)
 
     @work(exclusive=True, exit_on_error=False, group="first run")
     async def _show_first_run(self) -> None:

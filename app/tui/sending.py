@@ -162,9 +162,9 @@ def file_block(file_id: str, name: str, size: int, content_type: str) -> Block:
     return {"type": kind, "file_id": file_id, "filename": name, "bytes": size}
 
 
-def shell_block(command: str, output: str) -> Block:
-    """What a shell line printed, as the next message carries it."""
-    lines = output.rstrip("\n").count("\n") + 1 if output else 0
+def shell_block(command: str, output: str, line_count: int | None = None) -> Block:
+    """What a shell line printed, as the next message carries it; it may have printed more lines than that."""
+    lines = line_count if line_count is not None else output.rstrip("\n").count("\n") + bool(output)
     label = f"[$ {command.splitlines()[0][:60]}, {lines:,} line{'s' * (lines != 1)}]\n"
     return {"type": "input_text", "text": f"$ {command}\n{output.rstrip()}\n\n", "label": label}
 

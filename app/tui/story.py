@@ -33,6 +33,7 @@ from app.tui.transcript.picture_entry import PictureRow
 from app.tui.transcript.tool_entry import State, ToolCall
 
 _TARGETS = ("path", "file", "command", "url", "pattern", "query", "expression", "code", "name", "task")
+STOPPED_BY_YOU = "stopped by you"
 _FILES = ("input_file", "input_audio")
 MAX_TARGET_CHARS = 200
 CUT, CUT_THINKING = "cut off", "cut off while it thought"
@@ -115,8 +116,7 @@ class Story:
         call = self.calls.get(item.call_id)
         if call is None:
             return
-        if item.output and not call.output:
-            call.grow(item.output)
+        call.output = item.shown
         end_call(call, item)
 
 
@@ -217,9 +217,11 @@ def other_entries(item: Item) -> list[Entry]:
 def end_call(call: ToolCall, item: FunctionCallOutput, seconds: float | None = None) -> None:
     """The call has its result."""
     state: State = "done"
-    facts = lines_of(item.output)
+    facts = count_words(item.line_count) if item.line_count is not None else lines_of(item.output)
     if item.denied:
         state, facts = "denied", "not run"
+    elif item.stopped:
+        state, facts = "failed", STOPPED_BY_YOU
     elif item.is_error:
         state, facts = "failed", "failed"
     if seconds is not None and not item.denied:
@@ -232,8 +234,12 @@ def lines_of(output: str) -> str:
     """`41 lines`; empty for no output."""
     if not output:
         return ""
-    count = output.rstrip("\n").count("\n") + 1
-    return f"{count:,} line{'s' * (count != 1)}"
+    return count_words(output.rstrip("\n").count("\n") + 1)
+
+
+def count_words(lines: int) -> str:
+    """`41 lines`; empty for none."""
+    return f"{lines:,} line{'s' * (lines != 1)}" if lines else ""
 
 
 def target_of(arguments: str) -> str:

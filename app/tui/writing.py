@@ -155,7 +155,7 @@ class Writing(Completing):
     async def run_shell(self, line: str) -> None:
         """Run the person's own shell line; its output goes with the next message."""
         from app.tui.shell_line import run_line
-        from app.tui.story import lines_of
+        from app.tui.story import STOPPED_BY_YOU, count_words
         from app.tui.transcript.tool_entry import ToolCall
 
         await self.ready()
@@ -168,7 +168,7 @@ class Writing(Completing):
             result = await run_line(line, self.folder, lambda text: chat.page.append_text(shown, text))
         except asyncio.CancelledError:
             chat.page.flush()
-            shown.end("failed", "stopped", fold=False)
+            shown.end("failed", STOPPED_BY_YOU, fold=False)
             chat.page.changed(shown)
             chat.attached.append(shell_block(line, f"{shown.output}\n[stopped]"))
             raise
@@ -178,13 +178,13 @@ class Writing(Completing):
             return
         finally:
             self.call_later(self.show_hints)
-        facts = lines_of(result.output) or "no output"
+        facts = count_words(result.line_count) or "no output"
         if result.code:
             shown.end("failed", f"exit {result.code}, {facts}", fold=False)
         else:
             shown.end("done", facts, fold=False)
         chat.page.changed(shown)
-        chat.attached.append(shell_block(line, result.output))
+        chat.attached.append(shell_block(line, result.output, result.line_count))
         self.say("its output goes with the next message")
 
     @property

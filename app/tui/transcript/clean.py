@@ -48,6 +48,12 @@ class Cleaner:
         self._length += len(text)
         return text
 
+    def cut(self, offset: int) -> None:
+        """What was fed ends at `offset` of the cleaned text, the beginning of a line, and goes on there."""
+        self._before, self._held, self._length = "\n" if offset else "", "", offset
+        while len(self._at) > 1 and self._at[-1] > offset:
+            del self._at[-1], self._shift[-1]
+
     def source_offset(self, offset: int) -> int:
         """Where the character at `offset` of the cleaned text stands in the source."""
         if not self._shift[-1]:

@@ -44,6 +44,14 @@ class LiteralText(GrowingText):
         self._chunks.append(text)
         self._pending.append(text)
 
+    def restart_line(self) -> None:
+        """The last line is written again: what stood in it is gone."""
+        self._read()
+        _, offset = self._lines[-1]
+        self._chunks = [self.source[: self._cleaner.source_offset(offset)]]
+        self._cleaner.cut(offset)
+        self._lines[-1] = ("", offset)
+
     def layout(self, width: int, mode: Mode = COLOUR) -> int:
         if self._laid == (width, mode) and self._can_wait():
             return len(self._rows)

@@ -70,6 +70,12 @@ class ToolCall(Entry):
         """What it returned so far."""
         return self._output.source
 
+    @output.setter
+    def output(self, text: str) -> None:
+        if text != self._output.source:
+            self._output = LiteralText(text, finished=not self.live)
+            self.touch()
+
     @property
     def diff(self) -> str:
         """A unified diff of what the call changes; "" where it changes no file."""
@@ -94,6 +100,14 @@ class ToolCall(Entry):
             self.diff,
             self.output,
         )
+
+    def grow(self, text: str) -> None:
+        """As of any entry; of output, a carriage return starts the open line again."""
+        first, *again = text.split("\r") if self.body is self._output else [text]
+        super().grow(first)
+        for part in again:
+            self._output.restart_line()
+            super().grow(part)
 
     def reveal(self, section: int) -> None:
         super().reveal(section)
@@ -165,7 +179,7 @@ class ToolCall(Entry):
                 hang,
                 width,
                 limit=0 if self.whole else SHOWN_ROWS,
-                tail=self.live,
+                tail=True,  # what is new of a program's output is at its end
                 shut=shut or not self.output,
             ),
         ]

@@ -157,7 +157,8 @@ async def test_an_interrupt_ends_a_running_command_with_all_it_started(
         await heard.kind(FunctionCallOutputDeltaEvent)
         await chat.manager.interrupt(chat.session_id)
         await heard.status("idle")
-    assert (await results(chat))[0].startswith("Cancelled")
+    result = (await results(chat))[0]
+    assert result.startswith("Cancelled") and result.endswith("had printed:\non\n")
     while sleeps(LONG_S):
         await asyncio.sleep(0.01)
 

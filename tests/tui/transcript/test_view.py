@@ -240,15 +240,17 @@ async def test_a_thought_folds_when_its_answer_begins_unless_it_is_being_read() 
         assert "    ▸ thinking" in shown(transcript)
 
 
-async def test_a_long_result_shows_its_first_rows_then_all_then_none() -> None:
+async def test_a_long_result_shows_its_last_rows_then_all_then_none() -> None:
     call = ToolCall("run", "ls", output="\n".join(f"file {number}" for number in range(212)))
     async with reading([call], size=(80, 300)) as (transcript, pilot):
-        for rows, last in ((10, "    ╎ 204 more"), (213, "    ╎ file 211"), (1, "    ▸ run ls"), (10, None)):
+        for rows, last in ((10, "    ╎ file 211"), (213, "    ╎ file 211"), (1, "    ▸ run ls"), (10, None)):
             transcript.toggle(call)
             await pilot.pause()
             assert call.height == rows
             if last:
                 assert shown(transcript)[rows - 1].startswith(last)
+            if rows == 10:
+                assert shown(transcript)[1] == "    ╎ ▴ 204 more"
 
 
 async def test_live_output_shows_its_last_rows() -> None:
