@@ -78,7 +78,13 @@ def usage(message: str, remedy: str = "") -> Failure:
 
 def is_folder_gone(error: OSError) -> bool:
     """Whether a path could not be followed because there is no current folder any more."""
-    return error.errno == errno.ENOENT and error.filename is None
+    if error.errno != errno.ENOENT or error.filename is not None:
+        return False
+    try:
+        os.getcwd()
+    except OSError:
+        return True
+    return False
 
 
 def session_failure(code: str, message: str, remedy: str = "", status: int | None = None) -> Failure:

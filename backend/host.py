@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import AsyncIterator, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -433,6 +432,8 @@ class _ChildProcess:
                 answer.set_result(message.get("value"))
 
     def _greet(self, version: int) -> None:
+        if self._hello.done():  # Whoever waited gave up.
+            return
         if version == wire.VERSION:
             self._hello.set_result(None)
             return
@@ -475,12 +476,14 @@ def _child_code(commands: int, answers: int) -> str:
 
 
 def _open_log(log: Path | None) -> IO[bytes]:
-    if log is None:
-        return tempfile.TemporaryFile()
-    log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    grown = log.exists() and log.stat().st_size > _LOG_LIMIT_BYTES
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | (os.O_TRUNC if grown else 0)
-    return os.fdopen(os.open(log, flags, 0o600), "ab")
+    """What the child's own output goes to; nowhere without a log, and where the disk takes none."""
+    if log is not None:
+        with contextlib.suppress(OSError):
+            log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            grown = log.exists() and log.stat().st_size > _LOG_LIMIT_BYTES
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | (os.O_TRUNC if grown else 0)
+            return os.fdopen(os.open(log, flags, 0o600), "ab")
+    return open(os.devnull, "wb")
 
 
 def _how(code: int) -> str:

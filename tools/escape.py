@@ -34,7 +34,7 @@ _SPACES = ("pid", "ipc", "uts", "net", "mnt")
 def try_to_escape(sandbox: Sandbox) -> tuple[bool, str]:
     """Whether `sandbox` starts at all, and why it is none, as the end of a sentence; "" where every
     attempt failed."""
-    folder = Path(tempfile.gettempdir())
+    folder = Path()
     try:
         folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="fireside-escape-")))
         with _bait(folder) as bait:

@@ -111,6 +111,10 @@ class Face(Protocol):
         """Something to read: a text, or rows of columns whose first one names the row."""
         ...
 
+    async def read_pages(self, text: str) -> bool:
+        """Let the person read a long text page by page, from its end; False where that cannot be."""
+        ...
+
     async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
         """The value a person chose; None where they chose nothing."""
         ...

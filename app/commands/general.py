@@ -9,6 +9,8 @@ from app.commands.face import Choice, Command, Face, Rows
 from app.commands.shared import choose, clean, show
 
 LOG_LINES = 60
+"""Where they are not read page by page."""
+MOST_LOG_LINES = 2000
 LOG_BYTES = 1 << 18
 
 
@@ -61,11 +63,12 @@ async def _logs(face: Face, rest: str) -> None:
         with open(file, "rb") as log:
             log.seek(0, 2)
             log.seek(max(0, log.tell() - LOG_BYTES))
-            lines = deque(log.read().decode("utf-8", "replace").splitlines(), LOG_LINES)
+            lines = deque(log.read().decode("utf-8", "replace").splitlines(), MOST_LOG_LINES)
     except FileNotFoundError:
         face.say(f"There is no log yet; it will be {clean(str(file))}.")
         return
-    await show(face, str(file), "\n".join(lines))
+    if not await face.read_pages("\n".join(lines)):
+        await show(face, str(file), "\n".join(list(lines)[-LOG_LINES:]))
 
 
 async def _settings(face: Face, rest: str) -> None:

@@ -68,7 +68,7 @@ async def _show_tools(face: Face, session_id: str) -> None:
         rows.append((f"rule {number}", f"{rule['tool']}, {scope}", fault + str(rule["rule"].get("text", ""))))
     await show(face, "Tools", rows)
     if is_mute:
-        face.say(_mute(face), error=True)
+        face.say(_mute(face))
 
 
 def _mute(face: Face) -> str:

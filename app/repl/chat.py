@@ -215,7 +215,9 @@ class ReplChat:
             self.page.note("a new chat")
 
     async def _leave(self) -> None:
-        """Another chat comes: the draft of this one is stored as it is now."""
+        """Another chat comes: this one says no more, and its draft is stored as it is now."""
+        await self._stop_following()
+        self.narrator.leave()
         if self._drafting is not None:
             self._drafting.cancel()
             await self._save_draft()

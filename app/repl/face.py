@@ -62,6 +62,8 @@ class ReplFace:
         """The question that is put to the person, by its id."""
         self.outside = False
         """Whether another program has the terminal."""
+        self.has_failed = False
+        """Whether a command told of something that went wrong, since this was last set to False."""
         self.card: ChatCard | None = None
         self.dialog = Dialog(console, page, ink.glyphs, self._edit)
         self.retheme: Callable[[str], None] = lambda name: None
@@ -72,6 +74,7 @@ class ReplFace:
         self._loading: asyncio.Task[None] | None = None
         self._opening: Sequence[tuple[str, Sequence[str]]] = ()
         """How to begin, until a model is there or something was said."""
+        self._load_failed = False
 
     # ---- opening and closing ---------------------------------------------------------------
 
@@ -177,6 +180,7 @@ class ReplFace:
         self.folder = result.folder
         if shown := sanitize(result.output).rstrip("\n"):
             self.page.table("", shown)
+        self.has_failed |= bool(result.code)
         self.page.news(result.ended)
         note = "\n[stopped]" if result.is_stopped else ""
         self.chat.attached.append(shell_block(line, result.output + note, result.line_count))
@@ -204,10 +208,25 @@ class ReplFace:
         self.console.insert(text, typed=False)
 
     def say(self, text: str, *, error: bool = False) -> None:
+        self.has_failed |= error
         self.page.news(text, error=error)
 
     async def show(self, title: str, body: Rows | str) -> None:
         self.page.table(title, body)
+
+    async def read_pages(self, text: str) -> bool:
+        if self.console.piped or not self.console.draws:
+            return False
+        from app.tui.editor import EditorError, page
+
+        self.outside = True
+        try:
+            await page(text, self.console.cooked, at_end=True)
+        except EditorError:
+            return False
+        finally:
+            self.outside = False
+        return True
 
     async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
         return await self.dialog.choose(title, choices)
@@ -252,6 +271,10 @@ class ReplFace:
         self, source: str | None, options: Mapping[str, Any], loaded: Loaded | None = None
     ) -> None:
         self._load(source, options, loaded)
+        if self.console.piped and self._loading is not None:
+            # The next line waits for it, and the exit code tells of it.
+            await asyncio.wait([self._loading])
+            self.has_failed |= self._load_failed
 
     def themes(self) -> Sequence[str]:
         from app.theming import names
@@ -286,7 +309,7 @@ class ReplFace:
     async def _load_now(self, source: str | None, options: Mapping[str, Any], loaded: Loaded | None) -> None:
         wanted: dict[str, Any] = {"slots": SLOTS, **self.settings.load_options(), **options}
         wanted.pop("assistant_model", None)
-        manager = self.manager
+        manager, self._load_failed = self.manager, False
         self.page.state("loading the model")
 
         is_over = False
@@ -303,6 +326,7 @@ class ReplFace:
             self.card = await manager.load_model(source, progress=progress, **wanted)
         except FiresideError as err:
             self.page.news(str(explain(err)), error=True)
+            self._load_failed = True
         else:
             approve = self.start.approve + (" in home" if paths.holds_home(self.folder) else "")
             self.page.facts(self.card.model_id, _facts(self.card, approve, self.is_private))

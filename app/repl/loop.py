@@ -99,7 +99,7 @@ class Loop:
                 await self._command(line.text.strip())
             case "shell":
                 self._echo(line.shown)
-                await self._guarded(self.face.run_shell(wish_of(line.text).text))
+                await self._told(self.face.run_shell(wish_of(line.text).text))
             case "message":
                 # Files are those that the person named, not those that a paste speaks of.
                 sent = await self._guarded(self.face.send(wish.text, line.blocks))
@@ -142,10 +142,17 @@ class Loop:
     async def _command(self, line: str) -> None:
         from app.commands import run_line
 
-        await self._guarded(run_line(self.face, line))
+        await self._told(run_line(self.face, line))
         await self._guarded(self.face.chat.notice_turn())
         if self.console.piped:
             await self._whole_turn()
+
+    async def _told(self, command: Awaitable[None]) -> None:
+        """Run a command. One that fails in a pipe, where nobody reads why, is told by the exit code."""
+        self.face.has_failed = False
+        await self._guarded(command)
+        if self.console.piped and self.face.has_failed:
+            self.code = self.code or ExitCode.FAILED
 
     async def _guarded(self, work: Awaitable[None]) -> bool:
         """Await `work`; what goes wrong is told, and False comes back."""

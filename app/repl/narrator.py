@@ -217,6 +217,16 @@ class Narrator:
             self._tell_silence(response)
         self.changed()
 
+    def leave(self) -> None:
+        """Another chat comes on the page: what is written of a reply ends here, the reply itself goes on."""
+        if not self.busy:
+            return
+        self._end_thought()
+        self.page.end_answer()
+        self._held.clear()
+        self.page.state("")
+        self.page.note("the reply goes on in its chat; /chats leads back")
+
     def _tell_stopped(self, response: Response) -> None:
         """What the calls had come to that were stopped with their reply."""
         for data in response.output:

@@ -11,11 +11,13 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from app.exits import ExitCode, Failure
 from app.repl.console import Console
+from app.tui.editor import keep, opened_elsewhere
 from tools.printed import Printed
 
 MOST_CHARS = 16_000
@@ -29,7 +31,8 @@ _EDITORS = ("nano", "vim", "vi", "emacs")
 async def edit(console: Console, text: str, suffix: str, *, private: bool) -> str | None:
     """`text` as the person left it in `$VISUAL` or `$EDITOR`; None where the editor failed.
 
-    Failure where there is no editor, and where a private text could only be edited on a disk.
+    Failure where there is no editor, where it came back at once, and where a private text could only be
+    edited on a disk.
     """
     command = _editor()
     folder = memory_folder() if private else None
@@ -38,16 +41,23 @@ async def edit(console: Console, text: str, suffix: str, *, private: bool) -> st
             "An editor needs a file, and there is no in-memory folder for one here.",
             "Nothing of a private chat is written to disk.",
         )
-    with tempfile.TemporaryDirectory(prefix="fireside-", dir=folder) as place:
-        file = Path(place) / f"message{suffix}"
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    handle, name = tempfile.mkstemp(prefix="fireside-", suffix=suffix, dir=folder)
+    file, is_kept = Path(name), False
+    try:
         with open(handle, "w", encoding="utf-8", errors="replace") as opened:
             opened.write(text)
+        began = time.monotonic()
         with console.cooked():
-            code = await asyncio.to_thread(_run, [*command, str(file)])
+            code = await asyncio.to_thread(_run, [*command, name])
         if code != 0:
             return None
-        return file.read_text(encoding="utf-8-sig", errors="replace")
+        changed = file.read_text(encoding="utf-8-sig", errors="replace")
+        if is_kept := opened_elsewhere(time.monotonic() - began, changed, text):
+            raise _failure(keep(file, os.path.basename(command[0]), private=private))
+        return changed
+    finally:
+        if not is_kept:
+            file.unlink(missing_ok=True)
 
 
 def _run(command: list[str]) -> int:

@@ -29,7 +29,8 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle
 
 from app.repl.beginnings import Beginnings
-from app.repl.clusters import Clusters, size_after, size_before
+from app.repl.cluster_keys import add_cluster_keys
+from app.repl.clusters import Clusters
 from app.repl.console import ARM_S, Ended, Line
 from app.repl.keys_input import KeysInput
 from app.terminal import sanitize
@@ -264,6 +265,7 @@ class Prompter:
         With `armed`, whatever was typed before it appeared and shortly after is dropped.
         """
         keys = KeyBindings()
+        add_cluster_keys(keys)
 
         @keys.add("c-c")
         def _none(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
@@ -284,6 +286,7 @@ class Prompter:
             self.input.deaf_until = time.monotonic() + ARM_S
         session: PromptSession[Any] = PromptSession(
             message=_fragments(message),
+            input_processors=[Clusters()],
             key_bindings=keys,
             input=self.input,
             output=self.output,
@@ -351,6 +354,10 @@ class Prompter:
         """The draft as keys would have to write it, for a place that keeps only text."""
         return as_keys(buffer.text, self.folds, typed=self._beginnings.typed)
 
+    def _is_behind_fold(self) -> bool:
+        document = self._session.default_buffer.document
+        return bool(self.folds.word_before(document.text_before_cursor))
+
     def _folded(self, text: str) -> str:
         return self.folds.fold(text) if is_long(text) else text
 
@@ -361,6 +368,7 @@ class Prompter:
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
+        add_cluster_keys(keys)
         tab_answers = Condition(lambda: self.answers())
 
         @keys.add("enter")
@@ -385,28 +393,11 @@ class Prompter:
         def _paste(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
             self._insert(event.current_buffer, self._folded(normalized(event.data)), pasted=True)
 
-        @keys.add("c-h")
-        def _backspace(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
+        @keys.add("c-h", filter=Condition(self._is_behind_fold))
+        def _unfold(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
             buffer = event.current_buffer
-            word = self.folds.word_before(buffer.document.text_before_cursor)
-            before = buffer.document.text_before_cursor
-            buffer.delete_before_cursor(count=len(word) if word else event.arg * size_before(before))
-
-        @keys.add("delete")
-        def _delete(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
-            event.current_buffer.delete(count=size_after(event.current_buffer.document.text_after_cursor))
-
-        @keys.add("left")
-        @keys.add("c-b")
-        def _left(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
-            document = event.current_buffer.document
-            event.current_buffer.cursor_position -= size_before(document.current_line_before_cursor)
-
-        @keys.add("right")
-        @keys.add("c-f")
-        def _right(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction]
-            document = event.current_buffer.document
-            event.current_buffer.cursor_position += size_after(document.current_line_after_cursor)
+            word = self.folds.word_before(buffer.document.text_before_cursor) or ""
+            buffer.delete_before_cursor(count=len(word))
 
         @keys.add("c-g")
         @keys.add("c-x", "c-e")

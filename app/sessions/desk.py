@@ -100,19 +100,19 @@ class EngineDesk:
     ) -> ChatCard:
         """Load a model for everybody; waits until no turn runs.
 
-        `go_on` is asked while it loads; False gives up. Then, and where another model was loaded and this
-        one cannot be, what was the default before is it again.
+        `go_on` is asked while it loads; False gives up. Then, and where the engine keeps the model it had
+        because there is no such other one, what was the default before is it again.
         """
         async with self._changed:
             while self._users or self._loading:
                 await self._changed.wait()
-            before, had_one = (self._default, self._spec), self.card is not None
+            before = self._default, self._spec
             self._default = source
             self._spec = LoadSpec(source, {**self._spec.options, **options})
             try:
                 await self._load(self._spec, on_load, go_on)
             except FiresideError:
-                if had_one or not go_on():
+                if self.card is not None or not go_on():
                     self._default, self._spec = before
                 raise
         return self.engine.card

@@ -6,11 +6,13 @@ A private text lies in memory only, or the editor is refused.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import shlex
 import shutil
 import signal
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -19,6 +21,8 @@ from app import paths
 from app.terminal import replace_surrogates, sanitize
 
 MEMORY_FOLDER = Path("/dev/shm")
+AT_ONCE_S = 2.0
+"""An editor that ends sooner, and changed nothing, has most likely opened a window of its own."""
 GRACE_S = 2.0
 """How long a program that was asked to end may take."""
 
@@ -47,6 +51,7 @@ async def edit(text: str, lend: Lend, *, private: bool = False, left: Callable[[
     """
     command = editor_command()
     name = _require("editor", command[0], "Set VISUAL or EDITOR to another one.")
+    is_kept = False
     folder = _folder(private)
     try:
         handle, path = tempfile.mkstemp(prefix="message-", suffix=".md", dir=folder)
@@ -56,6 +61,7 @@ async def edit(text: str, lend: Lend, *, private: bool = False, left: Callable[[
     try:
         with open(handle, "w", encoding="utf-8") as writing:
             writing.write(replace_surrogates(text))
+        began = time.monotonic()
         try:
             code = await _run([*command, path], lend)
         except OSError as err:
@@ -67,7 +73,10 @@ async def edit(text: str, lend: Lend, *, private: bool = False, left: Callable[[
             raise EditorError(f"The editor {name} {_ended(code)}; the text is unchanged.")
         is_done = True
         try:
-            return _read(file)
+            changed = _read(file)
+            if is_kept := opened_elsewhere(time.monotonic() - began, changed, text):
+                raise EditorError(keep(file, name, private=private))
+            return changed
         except OSError as err:
             raise EditorError(
                 f"The editor {name} left no file ({err.strerror or err}); the text is unchanged."
@@ -75,16 +84,37 @@ async def edit(text: str, lend: Lend, *, private: bool = False, left: Callable[[
     finally:
         if not is_done and file.exists() and (saved := _read(file)) != text.rstrip("\n"):
             left(saved)
-        file.unlink(missing_ok=True)
+        if not is_kept:
+            file.unlink(missing_ok=True)
 
 
-async def page(text: str, lend: Lend) -> None:
-    """Show `text` in the pager that `PAGER` names, else less. EditorError where there is none."""
+def opened_elsewhere(seconds: float, after: str, before: str) -> bool:
+    """Whether an editor that took so long, and left `after` of `before`, may still be open in a window."""
+    return seconds < AT_ONCE_S and after.rstrip("\n") == before.rstrip("\n")
+
+
+def keep(file: Path, name: str, *, private: bool) -> str:
+    """What is told of an editor that came back at once; its file stays, a private one until we leave."""
+    if private:
+        atexit.register(file.unlink, missing_ok=True)
+    return (
+        f"The editor {name} came back at once and changed nothing. If its window is still open, it needs the "
+        f"flag that makes it wait, as in EDITOR='code --wait'. What you save there is kept in {file}."
+    )
+
+
+async def page(text: str, lend: Lend, *, at_end: bool = False) -> None:
+    """Show `text` in the pager that `PAGER` names, else less, which can begin at its end.
+
+    EditorError where there is none.
+    """
     try:
         command = shlex.split(os.environ.get("PAGER") or "less -R") or ["less"]
     except ValueError:
         command = ["less"]
     name = _require("pager", command[0], "Set PAGER to another one.")
+    if at_end and name == "less":
+        command.append("+G")
     try:
         await _run(command, lend, replace_surrogates(sanitize(text)).encode())
     except OSError as err:

@@ -83,6 +83,9 @@ class TuiFace:
 
         await self._app.push_screen_wait(TextDialog(self._app, title, body))
 
+    async def read_pages(self, text: str) -> bool:
+        return False
+
     async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
         from app.tui.widgets.picker import Entry, Picker
 

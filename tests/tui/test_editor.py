@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app import paths
+from app.exits import Failure
+from app.repl.outside import edit
 from app.tui.editor import editor_command
 from backend.scripted import Pause
+from tests.app.repl.chatting import Person
 from tests.app.terminal_process import ROOT, Terminal
 from tests.tui.program import running
 
@@ -195,3 +200,39 @@ def test_an_editor_that_does_not_end_with_the_program_leaves_the_terminal_whole(
             (tmp_path / name).touch()
         assert terminal.wait() == 0
         assert terminal.state() == terminal.before
+
+
+async def test_an_editor_that_comes_back_at_once_is_told_and_its_file_stays(editor: Path) -> None:
+    does(editor, "exit 0")
+    async with running() as run:
+        await run.type("draft")
+        await run.pilot.press("ctrl+g")
+        await run.until(lambda: "--wait" in run.seam)
+        kept = list((paths.state_dir() / "drafts").glob("message-*"))
+        assert len(kept) == 1 and kept[0].read_text() == "draft"
+        assert "came back at once" in run.seam and kept[0].name in run.seam
+        assert run.app.draft.text == "draft"
+
+
+async def test_an_editor_that_takes_its_time_may_change_nothing(
+    editor: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from app.tui import editor as module
+
+    monkeypatch.setattr(module, "AT_ONCE_S", 0.0)
+    does(editor, "exit 0")
+    assert await module.edit("draft", lambda: contextlib.nullcontext(None), left=lambda text: None) == "draft"
+    assert list((paths.state_dir() / "drafts").glob("message-*")) == []
+
+
+async def test_line_by_line_it_is_told_too(editor: Path) -> None:
+    does(editor, "exit 0")
+    for private in (False, True):
+        console: Any = Person()
+        with pytest.raises(Failure, match="came back at once") as told:
+            await edit(console, "draft", ".md", private=private)
+        assert "--wait" in str(told.value)
+        kept = Path(str(told.value).rpartition(" kept in ")[2].removesuffix("."))
+        assert kept.read_text() == "draft" and kept.stat().st_mode & 0o077 == 0
+        assert not private or str(kept).startswith("/dev/shm/")
+        kept.unlink()

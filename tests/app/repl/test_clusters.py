@@ -60,3 +60,17 @@ def test_keys_move_over_and_delete_whole_clusters(tmp_path: Path) -> None:
         terminal.type(f"a{FAMILY}{FLAG}b\x1b[D\x1b[D\x7f\x1b[C\x1b[C!\r")
         terminal.wait("fine")
         assert f"a{FLAG}b!\r\n" in terminal.output.decode()
+
+
+@pytest.mark.timeout(120)
+def test_they_do_so_in_a_question_and_with_control_keys_too(tmp_path: Path) -> None:
+    with scripted(tmp_path, [["fine"]]) as terminal:
+        terminal.wait("ctrl+d leaves")
+        # ctrl+d deletes the family, ctrl+b and ctrl+f step over the flag.
+        terminal.type(f"a{FAMILY}{FLAG}b\x02\x02\x02\x04\x06!\r")
+        terminal.wait("fine")
+        assert f"a{FLAG}!b\r\n" in terminal.output.decode()
+        terminal.type("/save\r")
+        terminal.wait("Name of the profile")
+        terminal.type(f"x{FAMILY}\x7f{FLAG}\x1b[D\x1b[3~y\r")
+        terminal.wait("xy.toml")
