@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.abilities import unmet
+from app.abilities import unmet, without_tools
 from app.config import Settings, Value
 from app.sessions.desk import EngineDesk
 from app.sessions.errors import FiresideError
@@ -16,14 +16,14 @@ from backend.chat_engine import LoadSpec, Progress
 from backend.host import EngineHost
 from backend.local import InProcessEngine
 from backend.scripted import CARD, ScriptedEngine
-from backend.types import ChatCard, ModelLoadError
+from backend.types import ChatCard, GenerationConfig, ModelLoadError
 from tests.app.repl.chatting import chat
 from tests.tui.program import running
 from tools.clock import now
 
 MUTE = replace(CARD, model_id="mute", supports_tools=False, reasoning_mode="never")
-NO_TOOLS = "The chat template of mute has no way to call tools. Add --tool-format generic"
-NO_THOUGHT = "mute cannot be told to think: its chat template has no switch for it."
+NO_TOOLS = str(without_tools(MUTE))
+NO_THOUGHT = MUTE.unmet_thinking(GenerationConfig(enable_thinking=True))
 
 
 class Choosy(ScriptedEngine):
