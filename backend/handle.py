@@ -147,6 +147,11 @@ class ModelHandle:
     def closed(self) -> bool:
         return self._freed
 
+    @property
+    def main_device(self) -> str:
+        """The device that most layers are on."""
+        return max(self.plan.devices, key=lambda device: device.layers).name
+
     def retain(self) -> None:
         """Count one more user. EngineError once the model was freed."""
         with self._lock:

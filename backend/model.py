@@ -337,15 +337,8 @@ class GenerativeModel(ModelFacts):
             raise ValueError(f"assistant_model must be a loaded model, not {type(model).__name__}")
         if self._report is not None:
             raise ValueError("set_assistant comes too late: this model has generated already")
-        if model is not None:
-            if model.vocab_size != self.vocab_size:
-                raise ValueError(
-                    f"the assistant's vocabulary has {model.vocab_size} tokens, this one {self.vocab_size}"
-                )
-            if model.max_seq < self.max_seq:
-                raise ValueError(
-                    f"the assistant's context has {model.max_seq} tokens, this model's {self.max_seq}"
-                )
+        if model is not None and (mismatch := self.mismatch(model)):
+            raise ValueError(mismatch)
         self._assistant = model
 
     def set_stage_observer(self, callback: StageObserver | None) -> None:

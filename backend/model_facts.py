@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from backend.chat import ChatTemplate
 
 Config = GenerationConfig | Mapping[str, Any] | None
+_TOKENS_COMPARED = 512
+"""Of two vocabularies of one size."""
 
 
 class ModelFacts:
@@ -151,6 +153,21 @@ class ModelFacts:
     def explain(self, config: Config = None, **overrides: Any) -> dict[str, tuple[Any, str]]:
         """Every generation setting in force: its value, and where it comes from."""
         return self._handle.explain(GenerationConfig.of(config, **overrides))
+
+    def mismatch(self, draft: ModelFacts) -> str:
+        """Why `draft` cannot draft for this model, as a sentence; "" where it can (96)."""
+        if draft.vocab_size != self.vocab_size:
+            return f"the assistant's vocabulary has {draft.vocab_size} tokens, this one {self.vocab_size}"
+        for token in range(0, self.vocab_size, max(1, self.vocab_size // _TOKENS_COMPARED)):
+            theirs, ours = draft.tokenizer.piece(token), self.tokenizer.piece(token)
+            if theirs != ours:
+                return f"the assistant has another vocabulary: token {token} is {theirs!r}, and here {ours!r}"
+        there, here = draft.handle.main_device, self.handle.main_device
+        if there != here:
+            return f"the assistant is on another device: {there}, and this model is on {here}"
+        if draft.max_seq < self.max_seq:
+            return f"the assistant's context has {draft.max_seq} tokens, this model's {self.max_seq}"
+        return ""
 
     def offered(self, tools: object) -> tuple[Tool, ...]:
         """The definitions in `tools`, none for None. ValueError where they are none, or cannot be called."""
