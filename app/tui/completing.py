@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from app.tui.widgets.completion import CompletionList
 
 MOST_OFFERS = 50
+MOST_NAME_CHARS = 1000
+"""A file's name is looked for so far before the caret."""
 _MENTION = re.compile(r'(?<!\S)@("?)([^\s"]*)$')
 _COMMAND = re.compile(r"^/[^\n]*$")
 
@@ -78,7 +80,7 @@ class Completing(Program):
         self._done_for = ""
         if self._is_command(before) and "\n" not in text:
             self._offer_commands(before)
-        elif found := _MENTION.search(before):
+        elif found := _MENTION.search(before, max(0, caret - MOST_NAME_CHARS)):
             self._offer_files(found[2], (found.start(), caret))
         else:
             self.completion.show((), (0, 0))

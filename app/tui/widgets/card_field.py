@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from textual import events
 from textual.message import Message
 from textual.timer import Timer
-from textual.widgets import TextArea
 
 from app.terminal import sanitize
 from app.tui.widgets.key_order import KeysInOrder
 from app.tui.widgets.paste import normalized
+from app.tui.widgets.soft_rows import SoftArea
 
 SETTLE_S = 0.04
 """How long an enter waits for what comes together with it, in seconds."""
@@ -20,7 +20,7 @@ PASTE_S = 0.5
 """A line end so soon after lines that came together is the rest of their paste."""
 
 
-class CardField(KeysInOrder, TextArea):
+class CardField(KeysInOrder, SoftArea):
     """A text in the card: a reason, arguments, an answer. Enter is done, ctrl+j breaks the line."""
 
     @dataclass

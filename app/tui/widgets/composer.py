@@ -21,7 +21,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.timer import Timer
-from textual.widgets import Static, TextArea
+from textual.widgets import Static
 from textual.widgets.text_area import Edit, EditResult
 
 from app.glyphs import Glyphs
@@ -32,6 +32,7 @@ from app.tui.widgets.beginning import Beginning
 from app.tui.widgets.history import History
 from app.tui.widgets.key_order import KeysInOrder
 from app.tui.widgets.paste import Folds, is_long, normalized
+from app.tui.widgets.soft_rows import SoftArea
 
 if TYPE_CHECKING:
     from app.tui.vi.hand import ViHand
@@ -48,10 +49,12 @@ PASTE_S = 0.5
 
 
 MENTION = re.compile(r'(?<!\S)@(?:"[^"\n]+"|\S+)')
+MOST_WORD_CHARS = 400
+"""A path is looked for so far around the row that it may stand in."""
 PICKING_KEYS = frozenset({"up", "down", "ctrl+p", "ctrl+n", "tab", "enter", "escape"})
 
 
-class Draft(KeysInOrder, TextArea):
+class Draft(KeysInOrder, SoftArea):
     """The text area of the composer. Newline: ctrl+j, alt+enter, shift+enter, or enter after a backslash."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -200,14 +203,17 @@ class Draft(KeysInOrder, TextArea):
     def _first_mark(self) -> str:
         return next((line.strip()[0] for line in self.document.lines if line.strip()), "")
 
-    def get_line(self, line_index: int) -> Text:
-        """A line as it is drawn: words that stand for a paste or a file are muted."""
-        line = super().get_line(line_index)
+    def dress(self, piece: Text, line: str, start: int) -> None:
+        """Words that stand for a paste or a file are muted."""
         style = self.get_component_rich_style("draft--word", partial=True)
+        first = max(0, start - MOST_WORD_CHARS)
+        around = line[first : start + len(piece) + MOST_WORD_CHARS]
+        spans = [found.span() for found in MENTION.finditer(around)]
         for word in self.folds.words:
-            line.highlight_words([word], style)
-        line.highlight_regex(MENTION, style)
-        return line
+            spans += [found.span() for found in re.finditer(re.escape(word), around)]
+        for begin, end in spans:
+            if first + end > start:
+                piece.stylize(style, max(0, first + begin - start), first + end - start)
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """As the base class, which looks its styles up at every key: they change with theme and focus."""
