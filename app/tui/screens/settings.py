@@ -10,11 +10,10 @@ from app import config, paths
 from app.config import KINDS, Value
 from app.kinds import wanted
 from app.setting_words import words_of
-from app.tui.screens.values import Shown, ValuesScreen, as_text
+from app.tui.screens.values import UNSET, Shown, ValuesScreen, as_text
 from app.tui.shell import Shell
 from app.tui.widgets.cells import from_home
 
-UNSET = "default"
 FILE = "file"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
+from rich.cells import cell_len
 from textual import work
 from textual.binding import Binding
 
@@ -20,9 +21,11 @@ from app.tui.widgets.rows import Row
 
 _BROWSE: Sequence[Hint] = (("enter", "edits"), ("ctrl+x", "resets"), ("esc", "closes"))
 _EDIT: Sequence[Hint] = (("enter", "saves"), ("esc", "cancels"))
-_NAME_WIDTH, _VALUE_WIDTH = 22, 22
+_NAME_WIDTH, _LEAST_VALUE_WIDTH, _MOST_VALUE_WIDTH = 22, 6, 22
 _NARROW_NAME_WIDTH = 17
 _WIDE = 90
+UNSET = "default"
+"""Where a value comes from that nobody set. It needs no word: what somebody set is to be found."""
 _ORIGIN_FROM = 48
 """Cells from which a row has room for where its value comes from; else the line below the list tells it."""
 
@@ -94,16 +97,24 @@ class ValuesScreen(Picker):
         label = plain(entry.label)
         places = [(start, min(end, len(label))) for start, end in fit.places if start < len(label)]
         name = marked(label, places, Span(""), Span("", "accent", bold=True, underline=True))
-        shown = Span(plain(value.value or value.usual), "text" if value.value else "muted")
-        does = Span(plain(value.does), "faint")
+        is_set = bool(value.value) and value.origin != UNSET
+        shown = Span(_shown_value(value), "text" if value.value else "muted", bold=is_set)
+        does = Span(plain(value.does), "muted")
         name_width = _NAME_WIDTH if self.inner_width >= _ORIGIN_FROM else _NARROW_NAME_WIDTH
         cells = [*fitted(name, name_width, mark), Span("  ")]
         if self.inner_width >= _WIDE:
-            cells += [*fitted((shown,), _VALUE_WIDTH, mark), Span("  "), does]
+            cells += [*fitted((shown,), self._value_width, mark), Span("  "), does]
         else:
             cells.append(shown)
-        origin = (Span(plain(value.origin), "muted"),) if self.inner_width >= _ORIGIN_FROM else ()
+        told = "" if value.origin == UNSET else plain(value.origin)
+        origin = (Span(told, "muted"),) if told and self.inner_width >= _ORIGIN_FROM else ()
         return Row(cells, origin, entry.key, named=len(name))
+
+    @property
+    def _value_width(self) -> int:
+        """As wide as the widest value, so that what they do stands near them."""
+        widest = max((cell_len(_shown_value(value)) for value in self._shown.values()), default=0)
+        return max(_LEAST_VALUE_WIDTH, min(widest, _MOST_VALUE_WIDTH))
 
     def selected(self, entry: Entry | None) -> None:
         self._show_note()
@@ -185,6 +196,10 @@ class ValuesScreen(Picker):
         self._note = None
         self._leave()
         self.refill()
+
+
+def _shown_value(value: Shown) -> str:
+    return plain(value.value or value.usual)
 
 
 def as_text(value: Any) -> str:

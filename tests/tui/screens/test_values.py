@@ -176,3 +176,31 @@ async def test_a_value_that_fits_has_no_mark_of_a_cut_one() -> None:
             await settled(app, pilot)
             row = next(line for line in page(app).splitlines() if "top_k" in line)
             assert "40" in row and "›" not in row
+
+
+async def test_what_somebody_set_stands_out_and_every_description_can_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kinds = {"theme": "name", "ascii": "bool"}
+    monkeypatch.setattr("app.tui.screens.settings.KINDS", kinds)
+    app = Harness()
+    app.settings = Settings({"theme": Value("moss", str(paths.config_file()))})
+    async with app.run_test(size=(140, 40)) as pilot:
+        await app.open(SettingsScreen(app))
+        await settled(app, pilot)
+        rows = {word: row for row in snapshots.rows_of(app) for word in kinds if _has(row, word)}
+        assert "  file  " in _text(rows["theme"])
+        assert "default" not in _text(rows["ascii"])
+        [value] = [segment for segment in rows["theme"] if segment.text.strip() == "moss"]
+        assert value.style is not None and value.style.bold
+        muted = app.palette.hex("muted")
+        told = [segment for segment in rows["ascii"] if segment.text.strip().startswith("draw")]
+        assert [segment.style.color.triplet.hex for segment in told if segment.style] == [muted]
+
+
+def _text(row: Any) -> str:
+    return "".join(segment.text for segment in row)
+
+
+def _has(row: Any, name: str) -> bool:
+    return f"  {name}  " in _text(row)
