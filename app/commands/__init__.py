@@ -6,7 +6,7 @@ A face shows `available`, completes by `complete`, and hands a typed line to `ru
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from app.commands import chats, dividing, general, models, replies, tools
 from app.commands.face import Choice, Command, Completion, Face, FaceKind, Rows, Screen
@@ -28,19 +28,22 @@ __all__ = [
     "available",
     "complete",
     "find",
+    "group_of",
     "is_meant",
     "run",
     "run_line",
 ]
 
-COMMANDS: tuple[Command, ...] = (
-    *chats.COMMANDS,
-    *replies.COMMANDS,
-    *dividing.COMMANDS,
-    *models.COMMANDS,
-    *tools.COMMANDS,
-    *general.COMMANDS,
-)
+GROUPS: Mapping[str, tuple[Command, ...]] = {
+    "chats": chats.COMMANDS,
+    "replies": (*replies.COMMANDS, *dividing.COMMANDS),
+    "models": models.COMMANDS,
+    "tools and files": tools.COMMANDS,
+    "program": general.COMMANDS,
+}
+"""What belongs together, as lists tell it."""
+OWN_GROUP = "your prompts"
+COMMANDS: tuple[Command, ...] = tuple(command for group in GROUPS.values() for command in group)
 LONGEST_NAME = 60
 LIKENESS, LITTLE_LIKENESS = 0.75, 0.6
 """Of a word and a name of a command: one that was mistyped, and one that may be offered."""
@@ -51,6 +54,12 @@ def available(face: Face) -> list[Command]:
     taken = {name for command in COMMANDS for name in (command.name, *command.aliases)}
     own = [prompt.command() for prompt in read_prompts() if prompt.name not in taken]
     return [command for command in COMMANDS if face.kind in command.faces] + own
+
+
+def group_of(command: Command) -> str:
+    """The heading that a command stands under in a list."""
+    held = (title for title, group in GROUPS.items() if any(one.name == command.name for one in group))
+    return next(held, OWN_GROUP)
 
 
 def find(face: Face, name: str) -> Command | None:

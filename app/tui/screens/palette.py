@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from app.commands import group_of
 from app.tui.shell import Shell
 from app.tui.widgets.cells import Span
+from app.tui.widgets.fuzzy import Match
 from app.tui.widgets.picker import Entry, Picker
+from app.tui.widgets.rows import Row
 
 if TYPE_CHECKING:
     from app.commands.face import Command
@@ -57,7 +61,14 @@ class CommandPalette(Picker):
                 f"/{command.name}",
                 command.help,
                 (Span(key_of(self.shell, command), "muted"),),
+                group=group_of(command),
                 terms=f"{' '.join(command.aliases)} {command.help}",
             )
             for command in self._commands
         )
+
+    def rows_of(self, found: Sequence[tuple[Entry, Match]]) -> list[Row]:
+        """Grouped; what fits a filter stands by how well it does."""
+        if self.filter.value.strip():
+            found = [(replace(entry, group=""), match) for entry, match in found]
+        return super().rows_of(found)

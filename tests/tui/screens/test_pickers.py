@@ -12,8 +12,7 @@ import pytest
 from rich.cells import cell_len
 from textual.events import Paste
 
-from app import glyphs, theming
-from app.commands import COMMANDS
+from app import commands, glyphs, theming
 from app.sessions.errors import FiresideError
 from app.tui.files import MOST
 from app.tui.keys import key_rows
@@ -26,7 +25,7 @@ from app.tui.screens.tools import ToolsPicker, tool_entries
 from app.tui.widgets.cells import Span, width_of
 from app.tui.widgets.filter import MAX_CHARS
 from app.tui.widgets.picker import AT_ONCE, Entry, Picker
-from app.tui.widgets.rows import Lines
+from app.tui.widgets.rows import Lines, Row
 from tests.tui import snapshots
 from tests.tui.screens.harness import Harness, settled
 
@@ -200,13 +199,33 @@ def drawn(app: Harness) -> list[Any]:
 async def test_a_command_is_found_by_what_it_does() -> None:
     app = Harness()
     async with app.run_test(size=(100, 30)) as pilot:
-        await app.open(CommandPalette(app, COMMANDS))
+        await app.open(CommandPalette(app, commands.COMMANDS))
         await pilot.pause()
         await pilot.press(*"choose the model")
         await pilot.pause()
         assert "ctrl+l" in page(app) and "/model" in page(app)
         await pilot.press("ctrl+u", *"older turns", "enter")
         assert app.result == "compact"
+
+
+async def test_commands_stand_in_groups_until_some_are_looked_for() -> None:
+    app = Harness()
+    picker = CommandPalette(app, commands.COMMANDS)
+
+    def headings() -> list[str]:
+        return [text for row in picker.list.rows if row.key is None and (text := _words(row))]
+
+    async with app.run_test(size=(100, 60)) as pilot:
+        await app.open(picker)
+        await settled(app, pilot)
+        assert headings() == list(commands.GROUPS)
+        await pilot.press(*"chat")
+        await settled(app, pilot)
+        assert headings() == [] and "/chats" in page(app)
+
+
+def _words(row: Row) -> str:
+    return "".join(span.text for span in row.left).strip()
 
 
 async def test_files_of_a_repository_without_what_git_ignores(tmp_path: Path) -> None:
