@@ -201,7 +201,7 @@ async def test_a_command_is_found_by_what_it_does() -> None:
     async with app.run_test(size=(100, 30)) as pilot:
         await app.open(CommandPalette(app, commands.COMMANDS))
         await pilot.pause()
-        await pilot.press(*"choose the model")
+        await pilot.press(*"choose a model")
         await pilot.pause()
         assert "ctrl+l" in page(app) and "/model" in page(app)
         await pilot.press("ctrl+u", *"older turns", "enter")
