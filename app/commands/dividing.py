@@ -99,7 +99,7 @@ def _choices(reply: Reply, starts: Sequence[int]) -> list[Choice]:
 async def _resplit(face: Face, rest: str) -> None:
     reply = reply_around(await path(face))
     if reply is None:
-        face.say("There is no reply yet.")
+        face.say("There are no replies yet.")
         return
     await divide(face, reply, rest)
 

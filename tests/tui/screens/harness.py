@@ -108,7 +108,7 @@ class Harness(App[None]):
             ("more", "ctrl+p", "any command, by name"),
             ("more", "/keys", "change any of these"),
             ("more", "f1 ?", "this page"),
-            ("more", "shift+tab", "what runs without asking"),
+            ("more", "shift+tab", "what runs unasked"),
             ("more", "pageup pagedown", "a page up or down"),
             ("more", "r o p t", "redo link pager tokens"),
             ("more", "ctrl+q", "quit"),
