@@ -225,7 +225,7 @@ class Narrator:
         self.page.end_answer()
         self._held.clear()
         self.page.state("")
-        self.page.note("the reply goes on in its chat; /chats leads back")
+        self.page.note("the reply continues in its chat; /chats leads back")
 
     def _tell_stopped(self, response: Response) -> None:
         """What the calls had come to that were stopped with their reply."""
