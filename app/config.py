@@ -110,6 +110,8 @@ TABLES = ("load", "generation")
 OTHER_TABLES = ("mcp", "keys")
 """Tables of the file that hold no settings; `table` gives them to who knows them."""
 FILE_LIMIT_BYTES = 1 << 20
+MOST_TOLD = 5
+"""Keys of one file that are told: to look for what each could mean takes a while."""
 LONGEST_NAME = 100
 """Characters of a misspelt name that are compared: the search takes time by their square."""
 _OTHER_VARIABLES = ("FIRESIDE_CONFIG", "FIRESIDE_DATA", "FIRESIDE_STATE", "FIRESIDE_DEBUG")
@@ -289,6 +291,7 @@ def values_of(data: bytes, origin: str, other_tables: Sequence[str] = ()) -> dic
     A key that is no setting is told and left out. Of `other_tables` nothing is looked at.
     """
     values: dict[str, Value] = {}
+    unknown: list[str] = []
     for name, value in _parsed(data, origin).items():
         if name in other_tables:
             continue
@@ -301,7 +304,11 @@ def values_of(data: bytes, origin: str, other_tables: Sequence[str] = ()) -> dic
             if key in KINDS:
                 values[key] = Value(_of_toml(key, item), origin)
             else:
-                _tell_unknown(key, origin)
+                unknown.append(key)
+    for key in unknown[:MOST_TOLD]:
+        _tell_unknown(key, origin)
+    if len(unknown) > MOST_TOLD:
+        _tell_mistake(f"{origin}: {len(unknown) - MOST_TOLD:,} more keys are no settings, and are ignored.")
     return values
 
 
@@ -354,11 +361,11 @@ def _parsed(data: bytes, origin: str) -> dict[str, Any]:
         raise SettingError(f"{origin} is not UTF-8 text (byte {err.start}).") from err
     if not text:
         return {}
-    import tomllib
+    from app.toml_text import parsed_toml
 
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as err:
+        return parsed_toml(text)
+    except ValueError as err:
         raise SettingError(f"{origin} is not valid TOML: {clip(str(err))}.") from err
 
 

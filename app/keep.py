@@ -22,6 +22,8 @@ from app.sinks import Reply
 from app.store_question import makes_room
 from app.terminal import notify
 
+_GONE = ("store_moved", "not_found")
+"""Codes of errors for a question that is not where it was saved: then the whole exchange is new."""
 _Failed = (OSError, sqlite3.Error, FiresideError)
 
 
@@ -61,6 +63,8 @@ class KeptExchange:
         error = (
             _error_of(self._answer(branches)) if self._store is not None else _error_of(self._add(branches))
         )
+        if isinstance(error, FileNotFoundError) or getattr(error, "code", None) in _GONE:
+            error = _error_of(self._add(branches))
         if error is not None and makes_room(error, told=False):
             error = _error_of(self._add(branches))
         if error is not None:

@@ -92,8 +92,18 @@ def require_fit(key: str, kind: Kind, value: Any) -> None:
     types, words = _TYPES[kind]
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         raise SettingError(f"{key} must be {words}, not {quote(value)}.")
+    if dict in types and not _is_json(value, allow_nan=kind != "schema"):
+        raise SettingError(f"{key} must be {words}; a part of it is nothing that JSON has, such as a date.")
     if not _is_in_range(kind, value):
         raise SettingError(f"{key} must be {words}, not {quote(value)}.")
+
+
+def _is_json(value: Any, *, allow_nan: bool) -> bool:
+    try:
+        json.dumps(value, allow_nan=allow_nan)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
 
 
 def _one_of(choices: tuple[str, ...]) -> str:

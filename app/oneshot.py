@@ -91,8 +91,8 @@ class OneShot:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the answer is to be saved as a chat; a raw prompt is none."""
-        return not (self.chat.private or self.raw)
+        """Whether the question and its answer are to be saved as a chat; a raw prompt is not one."""
+        return not (self.chat.private or self.raw or self.dry_run)
 
 
 def run(job: OneShot) -> ExitCode:

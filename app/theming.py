@@ -20,6 +20,7 @@ from app import paths
 from app.bounded import read_bounded
 from app.colors import blend, is_dark, nearest_index, rgb_of
 from app.terminal import ColorSystem, sanitize
+from app.toml_text import parsed_toml
 
 Role = Literal[
     "background",
@@ -296,7 +297,7 @@ class _File:
         self._file = file
         try:
             self._text = read_bounded(file, LIMIT_BYTES).decode("utf-8-sig")
-            self.data: dict[str, Any] = tomllib.loads(self._text)
+            self.data = parsed_toml(self._text)
         except tomllib.TOMLDecodeError as err:
             reason, _, place = str(err).partition(" (at ")
             line = re.match(r"line (\d+)", place)
@@ -304,6 +305,8 @@ class _File:
             raise self._error(int(line[1]) if line else last, reason) from err
         except UnicodeDecodeError as err:
             raise ThemeError(f"{self._name}: it is not UTF-8 text.") from err
+        except ValueError as err:
+            raise ThemeError(f"{self._name}: {err}.") from err
         except OSError as err:
             raise ThemeError(f"{self._name}: {err.strerror or err}.") from err
 

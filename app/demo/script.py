@@ -5,7 +5,6 @@ Refuses what it does not know; a mistake is one sentence that names the file and
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, TypeAlias, cast
@@ -13,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from app.exits import ExitCode, Failure
+from app.toml_text import parsed_toml
 
 Face: TypeAlias = Literal["tui", "repl", "shell"]
 Scope: TypeAlias = Literal["once", "session", "always", "edit", "no", "stop"]
@@ -147,10 +147,10 @@ def read_demo(file: Path) -> Demo:
     try:
         if file.stat().st_size > MAX_FILE_BYTES:
             raise _wrong(file, f"it is larger than {MAX_FILE_BYTES:,} bytes")
-        data = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+        data = parsed_toml(file.read_text(encoding="utf-8-sig"))
     except OSError as err:
         raise _wrong(file, err.strerror or str(err)) from err
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as err:
+    except ValueError as err:
         raise _wrong(file, str(err)) from err
     try:
         demo = Demo.model_validate({**data, "folder": file.parent})

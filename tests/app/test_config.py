@@ -436,3 +436,43 @@ def test_a_byte_order_mark_is_no_part_of_the_settings(tmp_path: Path) -> None:
     file.write_bytes(b"\xef\xbb\xbfascii = true\n")
     forget("ascii", file)
     assert resolve({}, environ={"FIRESIDE_SYSTEM": "\ufeffRhyme."}, file=file).get("system") == "Rhyme."
+
+
+DEEP = "[" * 20_000 + "]" * 20_000
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"model = {DEEP}\n", "config.toml is not valid TOML: it is nested too deeply"),
+        (f"x{'.x' * 20_000} = 1\n", "config.toml is not valid TOML: it is nested too deeply"),
+        ("[generation]\njson_schema = " + "{a=" * 200 + "1" + "}" * 200, "nested too deeply"),
+        ("[load]\nthreads = " + "9" * 5_000 + "\n", "config.toml is not valid TOML"),
+        ("[load]\nthreads = 0x" + "f" * 90_000 + "\n", "a number that is too large"),
+        (
+            "[generation]\njson_schema = {a = 2020-01-01}\n",
+            "config.toml: generation.json_schema must be a JSON",
+        ),
+        ("[generation]\njson_schema = {a = nan}\n", "config.toml: generation.json_schema must be a JSON"),
+        ("[generation]\ntool_choice = {a = 10:00:00}\n", "config.toml: generation.tool_choice must be"),
+    ],
+    ids=range(8),
+)
+def test_a_hostile_file_is_one_readable_error(tmp_path: Path, text: str, message: str) -> None:
+    file = write(tmp_path, text)
+    with pytest.raises(SettingError, match=message) as caught:
+        resolve({}, environ={}, file=file)
+    assert len(str(caught.value)) < 1_000
+    if "must be" not in message:
+        with pytest.raises(SettingError, match=message):
+            store("ascii", "true", file)
+
+
+def test_only_the_first_of_many_unknown_keys_are_looked_for(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    config.tell_once.cache_clear()
+    resolve({}, environ={}, file=write(tmp_path, "".join(f"modell{number} = 1\n" for number in range(9_000))))
+    told = capfd.readouterr().err.splitlines()
+    assert len(told) == config.MOST_TOLD + 1
+    assert "8,995 more keys are no settings" in told[-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -92,6 +93,9 @@ def test_several_replies_are_branches_of_the_one_question(loads: list[Callable[[
 
 @pytest.mark.parametrize("flags", [["--private"], ["--raw"], ["--dry-run"]])
 def test_what_is_not_kept_never_reaches_the_disk(loads: list[Callable[[], None]], flags: list[str]) -> None:
+    loads.append(
+        lambda: [thread.join() for thread in threading.enumerate() if "keep" in thread.name] and None
+    )
     cli.main(["-p", "a secret word", *flags])
     home = paths.data_dir().parents[2]
     assert not [file for file in home.rglob("*") if file.is_file() and b"secret word" in file.read_bytes()]
@@ -195,3 +199,32 @@ def test_a_signal_during_the_load_keeps_the_question(loads: list[Callable[[], No
     assert cli.main(["-p", "why?"]) == 143
     assert chats() == [("idle", "why?", ["why?"])]
     double.play = says("late")
+
+
+def test_a_store_that_is_moved_away_meanwhile_costs_nothing(
+    loads: list[Callable[[], None]], tmp_path: Path
+) -> None:
+    def move() -> None:
+        until(lambda: is_there("why?"))
+        for file in paths.data_dir().glob("chats.db*"):
+            file.rename(tmp_path / file.name)
+
+    loads.append(move)
+    assert cli.main(["-p", "why?"]) == 0
+    assert chats() == [("idle", "why?", ["why?", "Hello there."])]
+
+
+def test_a_question_that_somebody_removed_meanwhile_is_kept_with_its_answer(
+    loads: list[Callable[[], None]],
+) -> None:
+    def remove() -> None:
+        until(lambda: is_there("why?"))
+        with sqlite3.connect(paths.data_dir() / "chats.db") as connection:
+            connection.execute("DELETE FROM found")
+            connection.execute("DELETE FROM items")
+            connection.execute("DELETE FROM sessions")
+        connection.close()
+
+    loads.append(remove)
+    assert cli.main(["-p", "why?"]) == 0
+    assert chats() == [("idle", "why?", ["why?", "Hello there."])]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app import theming
+from app import paths, theming
 from app.colors import blend, contrast, difference, indexed, is_dark, nearest_index, rgb_of
 from app.theming import CODE, ROLES, SHIPPED, TONES, Role, Theme, ThemeError, Tone
 
@@ -234,3 +234,12 @@ class TestColors:
             assert json.dumps(rgb_of(text))
         except ValueError as err:
             assert "colour" in str(err)
+
+
+@pytest.mark.parametrize("text", ["name = " + "[" * 20_000 + "]" * 20_000, "name = " + "9" * 5_000])
+def test_a_hostile_theme_is_one_readable_error(text: str) -> None:
+    file = paths.config_file().parent / "themes" / "deep.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    with pytest.raises(ThemeError, match=r"deep\.toml"):
+        theming.read("deep")
