@@ -51,9 +51,10 @@ class LiteralText(GrowingText):
         self._chunks = [self.source[: self._cleaner.source_offset(offset)]]
         self._cleaner.cut(offset)
         self._lines[-1] = ("", offset)
+        self._pending.append("")  # the rows are others, whether more comes or not
 
     def layout(self, width: int, mode: Mode = COLOUR) -> int:
-        if self._laid == (width, mode) and self._can_wait():
+        if self._laid == (width, mode) and (self._is_read or self._can_wait()):
             return len(self._rows)
         self._read()
         if self._laid != (width, mode):
@@ -75,6 +76,11 @@ class LiteralText(GrowingText):
             new[first] = row
             first += 1
         return first
+
+    @property
+    def _is_read(self) -> bool:
+        """Whether nothing came since the text was last laid out."""
+        return not self._pending and self._closed == self._finished
 
     def _can_wait(self) -> bool:
         """Whether what came is too little for laying out all of a long last line once more."""
@@ -131,6 +137,13 @@ class LiteralText(GrowingText):
             for piece in _PIECES.finditer(text)
         ]
         at = self._cleaner.source_offset(start)
+        if len(runs) == 1 and runs[0].offset >= 0:
+            text, _, offset, *_ = runs[0]
+            self._rows += [
+                Row((Run(text[first:end], "text", offset + first),) if end > first else (), offset + first)
+                for first, end in breaks(text, width)
+            ]
+            return
         starts = run_starts(runs)
         for first, end in breaks("".join([run.text for run in runs]), width):
             row = slice_runs(runs, starts, first, end)
