@@ -219,7 +219,7 @@ class Narrator:
 
     def leave(self) -> None:
         """Another chat comes on the page: what is written of a reply ends here, the reply itself goes on."""
-        if not self.busy:
+        if self.settled and not self.busy:
             return
         self._end_thought()
         self.page.end_answer()
