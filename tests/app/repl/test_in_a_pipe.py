@@ -83,9 +83,9 @@ async def test_the_page_ends_an_answer_before_another_chat_comes(line: str, begu
         scripts=[["first words", Pause(until=gate), " and more"], ["second"]],
         watch=faces.append,
     )
-    left = told.seen.index("goes on in its chat")
+    left = told.seen.index("in its chat; /chats")
     assert left < told.seen.index("second") and (not begun or told.seen.index("first words") < left)
-    assert "and more" not in told.seen.partition("goes on in its chat")[2]
+    assert "and more" not in told.seen.partition("in its chat; /chats")[2]
 
 
 # ---- the first second ------------------------------------------------------------------------
