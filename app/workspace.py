@@ -23,10 +23,10 @@ def working_folder(named: str | None) -> Path | None:
     try:
         return Path(named or ".").expanduser().resolve()
     except RuntimeError as err:
-        raise usage(f"--workspace takes a folder; nobody has the home folder {named}.") from err
+        raise usage(f"--workspace expects a folder; there is no home folder {named}.") from err
     except OSError as err:
         if named:
-            raise usage(f"--workspace takes a folder. {FOLDER_GONE}", "Give a whole path.") from err
+            raise usage(f"--workspace expects a folder. {FOLDER_GONE}", "Give a whole path.") from err
         return None
 
 
