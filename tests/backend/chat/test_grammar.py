@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -589,21 +590,25 @@ def made_call(name: str, arguments: dict[str, Any], number: int = 0) -> dict[str
     }
 
 
-def accepted(name: str, schema: dict[str, Any], arguments: dict[str, Any]) -> bool:
-    """Whether the grammar of a template takes the template's own rendering of a call."""
+def reader(name: str, schema: dict[str, Any]) -> Callable[[dict[str, Any]], bool]:
+    """Tells whether the grammar of a template takes the template's own rendering of a call."""
     template = published.template(name)
     tools = [{"name": "look_up", "description": "d", "parameters": schema}]
     found = tool_grammar(template.format, tools, parallel_tool_calls=False)
     assert found
-    text = rendered_calls(name, tools, [made_call("look_up", arguments)])
     grammar = Grammar.parse(found.text)
-    if not found.lazy:
-        header = template.format.header.strip()
-        start = text.index(header) + len(header)
-        return _takes(grammar, text[start:].lstrip(), template.format)
-    starts = [text.index(trigger) for trigger in found.triggers if trigger in text]
-    assert starts, (found.triggers, text)
-    return _takes(grammar, text[min(starts) :], template.format)
+
+    def accepts(arguments: dict[str, Any]) -> bool:
+        text = rendered_calls(name, tools, [made_call("look_up", arguments)])
+        if not found.lazy:
+            header = template.format.header.strip()
+            start = text.index(header) + len(header)
+            return _takes(grammar, text[start:].lstrip(), template.format)
+        starts = [text.index(trigger) for trigger in found.triggers if trigger in text]
+        assert starts, (found.triggers, text)
+        return _takes(grammar, text[min(starts) :], template.format)
+
+    return accepts
 
 
 def _takes(grammar: Grammar, text: str, chat_format: ChatFormat) -> bool:
@@ -632,11 +637,12 @@ def test_rendered_calls_are_accepted_and_violations_are_not(name: str) -> None:
     @given(calls(), st.randoms(use_true_random=False))
     def check(call: tuple[dict[str, Any], dict[str, Any]], source: Any) -> None:
         schema, arguments = call
-        assert accepted(name, schema, arguments), arguments
+        accepts = reader(name, schema)
+        assert accepts(arguments), arguments
         wrong = [key for key in arguments if key in WRONG]
         assume(wrong)
         key = source.choice(wrong)
-        assert not accepted(name, schema, {**arguments, key: WRONG[key]}), (key, arguments)
+        assert not accepts({**arguments, key: WRONG[key]}), (key, arguments)
 
     check()
 
