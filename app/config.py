@@ -325,7 +325,8 @@ def _tell_unknown(key: str, origin: str) -> None:
         way = f"`fireside config unset {shlex.quote(clip(key))}` removes it"
     else:
         way = "remove it from that file"
-    _tell_mistake(f"{origin}: {reason}. It is ignored; {way}.")
+    end = "" if reason.endswith("?") else "."
+    _tell_mistake(f"{origin}: {reason}{end} It is ignored; {way}.")
 
 
 def tables_in(data: bytes, origin: str) -> set[str]:

@@ -405,6 +405,7 @@ def test_an_unknown_key_is_told_with_what_removes_it_and_stops_nothing(
     assert cli.main(["-p", "hi"]) == 0
     told = capfd.readouterr().err
     assert told.count(message) == told.count("\n") == 1
+    assert "?." not in told
     assert f"`fireside config unset {shlex.quote(name)}` removes it" in told
     assert cli.main(["config", "unset", name]) == 0
     config.tell_once.cache_clear()
