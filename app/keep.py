@@ -110,6 +110,11 @@ class KeptExchange:
             await store.close()
 
 
+def keep(prompt: str, system: str | None, replies: Sequence[Reply]) -> str | None:
+    """Save a whole exchange of which nothing is kept yet, as `KeptExchange.finish` does."""
+    return KeptExchange(prompt, system).finish(replies)
+
+
 def _error_of(work: Coroutine[Any, Any, None]) -> Exception | None:
     try:
         asyncio.run(work)

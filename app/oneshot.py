@@ -185,11 +185,17 @@ class _Keeping:
         self._over = True
         if self._thread is not None:
             self._thread.join()
-        kept = self._kept or self._made()
-        if failure is not None and failure.exit_code in _IN_VAIN and not self._answer.begun:
-            kept.drop()
+        is_vain = failure is not None and failure.exit_code in _IN_VAIN and not self._answer.begun
+        if self._kept is None:
+            from app.keep import keep
+
+            if not is_vain:
+                system = self._job.settings.system
+                self._answer.session_id = keep(self._asked, system, self._answer.replies)
+        elif is_vain:
+            self._kept.drop()
         else:
-            self._answer.session_id = kept.finish(self._answer.replies)
+            self._answer.session_id = self._kept.finish(self._answer.replies)
 
     def _begin(self) -> None:
         if not self._over:
@@ -198,14 +204,11 @@ class _Keeping:
 
     def _save_question(self) -> None:
         with suppress(Exception):  # A failure shows itself at the end.
-            kept = self._made()
+            from app.keep import KeptExchange
+
+            kept = KeptExchange(self._asked, self._job.settings.system)
             kept.begin()
             self._kept = kept
-
-    def _made(self) -> KeptExchange:
-        from app.keep import KeptExchange
-
-        return KeptExchange(self._asked, self._job.settings.system)
 
 
 @contextmanager
