@@ -116,7 +116,7 @@ class FiresideApp(Focus):
             self.seam.say(News("again to quit", hints=() if scrolls else (("ctrl+d", "too"),)))
 
     async def _copied_or_stopped(self) -> bool:
-        selected = self.screen.get_selected_text() or self.draft.selected_text
+        selected = self.screen.get_selected_text() or self.draft.folds.unfold(self.draft.selected_text)
         if selected:
             self.copy(selected, "the selection")
             self.screen.clear_selection()

@@ -27,6 +27,7 @@ from app.sessions.items import (
     TerminalCommand,
 )
 from app.tui.model_state import short_name
+from app.tui.sending import draft_of
 from app.tui.transcript.entries import Answer, ErrorEntry, NameRow, Note, Thought, UserTurn
 from app.tui.transcript.entry import Entry
 from app.tui.transcript.picture_entry import PictureRow
@@ -122,22 +123,21 @@ class Story:
 
 def user_entries(item: Message) -> list[Entry]:
     """A person's message: its words, pastes as the words that stand for them, files as rows."""
-    texts: list[str] = []
+    text, folds = draft_of(item.content)
     files: list[str] = []
     pictures: list[Entry] = []
     for block in item.content:
         kind = block.get("type")
-        if kind in ("input_text", "output_text", "text"):
-            label = block.get("label")
-            texts.append(str(label if isinstance(label, str) else block.get("text", "")))
-        elif kind == "input_image":
+        if kind == "input_image":
             name, size = file_words(block)
             file_id = str(block.get("file_id") or "")
             pictures.append(PictureRow(name, size=size, file_id=file_id, id=item.id))
         elif kind in _FILES:
             files.append("  ".join(part for part in file_words(block) if part))
     return [
-        UserTurn("".join(texts).strip("\n"), time=clock(item.created_at), attachments=files, id=item.id),
+        UserTurn(
+            text.strip("\n"), time=clock(item.created_at), attachments=files, id=item.id, in_full=folds.unfold
+        ),
         *pictures,
     ]
 

@@ -7,6 +7,7 @@ from textual import events
 from textual.widgets import Input
 
 from app.tui.dialogs import LineDialog
+from app.tui.transcript.selection import Point, selected_text
 from tests.tui.program import running
 from tests.tui.test_approvals import Asker, Recorder, asked, call
 
@@ -64,3 +65,25 @@ async def test_a_paste_into_one_line_joins_its_lines() -> None:
         await run.until(lambda: field.value == "one two three")
         await run.pilot.press("enter")
         await run.until(lambda: run.app.chat.title == "one two three")
+
+
+async def test_a_copy_of_a_message_has_its_folded_paste_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "\n".join(f"line {number}" for number in range(120))
+    async with running([["ok"]]) as run:
+        copied: list[str] = []
+        monkeypatch.setattr(run.app, "copy", lambda text, what: copied.append(text))
+        await run.type("see ")
+        run.app.post_message(events.Paste(text))
+        await run.until(lambda: run.app.draft.text == "see [pasted 120 lines]")
+        run.app.draft.select_all()
+        await run.pilot.press("ctrl+c")
+        assert copied == ["see " + text]
+        run.app.draft.move_cursor((0, 0))
+        await run.ask(run.app.draft.text)
+        assert run.texts("user") == ["see [pasted 120 lines]"]
+        user = next(entry for entry in run.entries if entry.kind == "user")
+        assert run.app.transcript.copy_source(user) == "see " + text
+        whole = selected_text(run.entries, (Point(0, 0, 0), Point(0, 0, 9_999)))
+        assert whole == "see " + text
+        await run.pilot.press("alt+up", "alt+up", "c")
+        assert copied[-1] == "see " + text

@@ -6,7 +6,7 @@ Calls and diffs are in `tool_entry` and `diff`. Every text given here may be hos
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.cells import cell_len
@@ -31,12 +31,25 @@ class UserTurn(Entry):
     kind: ClassVar[Kind] = "user"
     inset: ClassVar[int] = TIME_ROOM
 
-    def __init__(self, text: str, *, time: str = "", attachments: Sequence[str] = (), id: str = "") -> None:
-        """`time` stands at the right; each attachment is one muted row, as `trace.txt  1.1 KB`."""
+    def __init__(
+        self,
+        text: str,
+        *,
+        time: str = "",
+        attachments: Sequence[str] = (),
+        id: str = "",
+        in_full: Callable[[str], str] = str,
+    ) -> None:
+        """`time` stands at the right; each attachment is one muted row, as `trace.txt  1.1 KB`. `in_full`
+        puts what words stand for in their place."""
         super().__init__(id=id)
+        self._in_full = in_full
         self.time = time
         self.attachments = tuple(attachments)
         self._body = LiteralText(text, finished=True)
+
+    def in_full(self, piece: str) -> str:
+        return self._in_full(piece)
 
     @property
     def hidden(self) -> bool:

@@ -162,6 +162,10 @@ class Entry:
         """The text that a copy of the whole entry yields."""
         return ""
 
+    def in_full(self, piece: str) -> str:
+        """A piece of the source as it is copied: whole, where words in it stand for more."""
+        return piece
+
     @property
     def parts(self) -> Sequence[str]:
         """The text of each section: what offsets count in, selections are slices of, a search looks at."""

@@ -75,7 +75,7 @@ def selected_text(entries: Sequence[Entry], span: tuple[Point, Point]) -> str:
             marked = entry.kind in ("answer", "thought", "note") and not whole
             texts.append(balanced(text, first, last) if marked else text[first:last])
         if joined := "\n".join([text.strip("\r\n") for text in texts if text]):
-            blocks.append(joined)
+            blocks.append(entry.in_full(joined))
     return "\n\n".join(blocks)
 
 

@@ -312,8 +312,8 @@ class Transcript(Frames, can_focus=True):
     # ---- copying, links ----------------------------------------------------------------------------
 
     def copy_source(self, entry: Entry) -> str:
-        """The text of an entry as it was written."""
-        return entry.source
+        """The text of an entry as it was written, with what was pasted into it."""
+        return entry.in_full(entry.source)
 
     def code_blocks(self, entry: Entry) -> list[CodeBlock]:
         """The code blocks of an entry, first to last."""
