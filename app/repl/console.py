@@ -21,7 +21,7 @@ from typing import IO, Any, Protocol
 from app.repl.ink import Span
 from app.stdin import marked_encoding, unmarked_wide
 from app.terminal import is_terminal, sanitize
-from app.tui.widgets.beginning import with_double
+from app.tui.sending import with_double
 
 ARM_S = 0.5
 """How long after a question appears keys do nothing: what was typed ahead answers no question."""

@@ -10,7 +10,7 @@ from weakref import WeakSet
 from textual import events, work
 
 from app.tui.rooms import Rooms
-from app.tui.widgets.beginning import with_double
+from app.tui.sending import with_double
 from app.tui.widgets.seam import Hint
 
 if TYPE_CHECKING:

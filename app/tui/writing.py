@@ -20,8 +20,8 @@ from app.tui.sending import (
     pasted_pictures,
     shell_block,
     wish_of,
+    with_double,
 )
-from app.tui.widgets.beginning import with_double
 from app.tui.widgets.composer import Draft
 from app.tui.widgets.paste import Folds
 

@@ -27,8 +27,7 @@ from textual.widgets.text_area import Edit, EditResult
 from app.glyphs import Glyphs
 from app.terminal import sanitize
 from app.tui.grid import Grid
-from app.tui.sending import as_keys
-from app.tui.widgets.beginning import Beginning
+from app.tui.sending import Beginning, as_keys
 from app.tui.widgets.history import History
 from app.tui.widgets.key_order import KeysInOrder
 from app.tui.widgets.paste import Folds, is_long, normalized

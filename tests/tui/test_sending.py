@@ -4,8 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.tui.sending import PASTED, Wish, as_keys, blocks_of, draft_of, wish_of
-from app.tui.widgets.beginning import Beginning, with_double, without_double
+from app.tui.sending import (
+    PASTED,
+    Beginning,
+    Wish,
+    as_keys,
+    blocks_of,
+    draft_of,
+    wish_of,
+    with_double,
+    without_double,
+)
 from app.tui.widgets.paste import Folds
 
 KNOWN = frozenset({"help", "model"})
