@@ -113,7 +113,9 @@ class ShellResult:
         """How it ended, as a sentence; "" for a good end."""
         if self.is_stopped:
             return "It was stopped by you."
-        return f"It ended with {self.code}." if self.code else ""
+        if self.code < 0:
+            return f"It was ended by signal {-self.code}."
+        return f"It failed with exit code {self.code}." if self.code else ""
 
 
 async def run_shell(console: Console, line: str, folder: Path, *, private: bool) -> ShellResult:

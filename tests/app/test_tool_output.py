@@ -245,7 +245,9 @@ async def test_a_shell_line_that_ctrl_c_ended_was_stopped_by_you(tmp_path: Path)
     console: Any = Person()
     told = await run_in_repl(console, "echo here; kill -INT $$", tmp_path, private=True)
     assert told.output == "here\n" and told.ended == "It was stopped by you."
-    assert (await run_in_repl(console, "exit 3", tmp_path, private=True)).ended == "It ended with 3."
+    assert (
+        await run_in_repl(console, "exit 3", tmp_path, private=True)
+    ).ended == "It failed with exit code 3."
 
 
 @pytest.mark.timeout(60)

@@ -401,7 +401,7 @@ async def test_a_continued_reply_is_not_written_twice() -> None:
 
     scripts = [["once upon", Pause(until=gate)], [" a time"]]
     told = await chat("hi", stop, "/continue", scripts=scripts, watch=faces.append)
-    assert "scripted   goes on\n" in told.seen
+    assert "scripted   continued\n" in told.seen
     assert told.seen.count("once upon") == 1
     assert "a time" in told.seen
 
@@ -444,7 +444,7 @@ async def test_export_writes_over_nothing_without_a_yes(tmp_path: Path) -> None:
 async def test_rename_and_resume_by_title() -> None:
     await chat("hello", "/rename On herons", scripts=[["Hi."]])
     told = await chat("/resume", answers=["herons"])
-    (row,) = [row for row in told.seen.split("\n") if "On herons  " in row]
+    *_, row = [row for row in told.seen.split("\n") if "On herons  " in row]
     assert len(row.split()[-1]) == SHOWN_ID_CHARS  # a title has more room than an id
     assert "On herons" in told.seen
     assert "› hello\n" in told.seen

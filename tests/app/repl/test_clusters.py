@@ -71,6 +71,6 @@ def test_they_do_so_in_a_question_and_with_control_keys_too(tmp_path: Path) -> N
         terminal.wait("fine")
         assert f"a{FLAG}!b\r\n" in terminal.output.decode()
         terminal.type("/save\r")
-        terminal.wait("Name of the profile")
+        terminal.wait("Profile name")
         terminal.type(f"x{FAMILY}\x7f{FLAG}\x1b[D\x1b[3~y\r")
         terminal.wait("xy.toml")

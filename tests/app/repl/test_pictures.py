@@ -90,7 +90,7 @@ async def test_a_recording_for_a_model_that_cannot_hear_is_refused_and_kept_nowh
 
     lines = (f"/attach {tmp_path / 'talk.wav'}", "listen") if attach else ("listen to @talk.wav",)
     told = await talk(tmp_path, *lines, look, "listen", card=replace(SEES, supports_audio=False))
-    out = "send it without talk.wav, which is no longer attached" if attach else "take talk.wav out"
+    out = "send it without talk.wav, which is no longer attached" if attach else "remove talk.wav"
     sentence = f"owl cannot hear, so nothing was sent. Choose a model that hears (/model), or {out}."
     assert sentence in flat(told.seen)
     assert last_user_text(told.engine) == "listen" and len(told.engine.requests) == 1

@@ -127,11 +127,11 @@ def test_ctrl_c_stops_the_answer_and_only_that(tmp_path: Path) -> None:
         terminal.type("\x03")
         terminal.wait("Stopped. What was written is kept.")
         terminal.type("\x03")
-        terminal.wait("once more")
+        terminal.wait("again to quit")
         terminal.say("still there?")
         terminal.wait("ctx ")
         terminal.type("\x03")
-        terminal.wait("once more", times=2)
+        terminal.wait("again to quit", times=2)
         terminal.type("\x03")
         assert terminal.wait_end() == 0
         assert "  A long story\n" in terminal.text
@@ -159,7 +159,7 @@ def test_ctrl_c_before_the_first_word_stops_the_reply_and_does_not_leave(
         else:
             terminal.type("tell\r\x03")
         terminal.wait("Stopped.")
-        assert "once more" not in terminal.text and "a late answer" not in terminal.text
+        assert "again to quit" not in terminal.text and "a late answer" not in terminal.text
         terminal.type("still there?\n" if plain else "still there?\r")
         terminal.wait("fine")
         terminal.type("\x04")
@@ -175,7 +175,7 @@ def test_ctrl_c_clears_a_draft_and_ctrl_d_sends_none(tmp_path: Path) -> None:
         terminal.until(lambda: "half" not in terminal.row, "an empty row")
         terminal.type("\x04")
         assert terminal.wait_end() == 0
-        assert "once more" not in terminal.text
+        assert "again to quit" not in terminal.text
         assert "--resume" not in terminal.text
 
 
@@ -430,7 +430,7 @@ def test_ctrl_c_ends_a_shell_line_and_not_the_chat(tmp_path: Path) -> None:
         terminal.say(f"!touch {tmp_path}/began; sleep 60; touch {tmp_path}/went-on")
         terminal.until((tmp_path / "began").exists, "the command")
         terminal.type("\x03")
-        terminal.wait("It ended with")
+        terminal.wait("stopped by you")
         terminal.say("hi")
         terminal.wait("Hello.")
         assert not (tmp_path / "went-on").exists()
@@ -446,7 +446,7 @@ def test_ctrl_c_in_words_only(tmp_path: Path) -> None:
         terminal.type("\x03")
         terminal.wait("Stopped. What was written is kept.")
         terminal.type("\x03")
-        terminal.wait("once more")
+        terminal.wait("again to quit")
         terminal.type("\x03")
         assert terminal.wait_end() == 0
         assert "fireside repl --resume" in terminal.text
