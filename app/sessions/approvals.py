@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from app.sessions.arguments import UnfitError, checked
 from app.sessions.elicit import Answer, shortened
 from app.sessions.events import SessionNoticeEvent
-from app.sessions.items import FunctionCall
+from app.sessions.items import DECLINED, FunctionCall
 from app.sessions.ledger import AuditEntry, Rule
 from app.sessions.records import Json
 from app.sessions.toolbox import Decision, Mode, SessionTool, decide, is_as_wide
@@ -52,7 +52,7 @@ class Approval:
         """What the model reads of a call that does not run."""
         if self.fault:
             return self.reason
-        who = "The user declined this call" if self.origin == "person" else "This call was refused"
+        who = DECLINED if self.origin == "person" else "This call was refused"
         return f"{who}{f': {self.reason}' if self.reason else '.'}"
 
 

@@ -95,6 +95,7 @@ class FunctionCall(Item):
     """Why the arguments cannot be used."""
 
 
+DECLINED = "The user declined this call"
 STOPPED = "Cancelled: the user stopped this before it had a result."
 HAD_PRINTED = " It had printed:\n"
 """Before what a call had come to when it was stopped, for the model."""
@@ -117,7 +118,9 @@ class FunctionCallOutput(Item):
 
     @property
     def shown(self) -> str:
-        """The output as a person reads it: the note about who stopped it is the model's."""
+        """The output as a person reads it: the notes about what they did are for the model."""
+        if self.denied and self.output.startswith(DECLINED):
+            return f"You declined this call{self.output.removeprefix(DECLINED)}"
         return self.output.removeprefix(STOPPED).removeprefix(HAD_PRINTED) if self.stopped else self.output
 
     @property

@@ -258,3 +258,14 @@ async def test_a_shell_line_that_is_stopped_keeps_its_output_on_the_full_screen(
         run.app.stop_shell()
         await run.until(lambda: any("stopped by you" in row for row in run.screen()))
         assert any(row.endswith("2 %") for row in run.screen())
+
+
+@pytest.mark.parametrize(
+    ("reason", "shown"), [("", "You declined this call."), (": not now", "You declined this call: not now")]
+)
+def test_a_person_reads_of_a_declined_call_that_they_declined_it(reason: str, shown: str) -> None:
+    output = f"The user declined this call{reason or '.'}"
+    item = FunctionCallOutput(id="fco_1", call_id="c1", output=output, is_error=True, denied=True)
+    assert item.shown == shown and item.output == output
+    said = FunctionCallOutput(id="fco_2", call_id="c2", output=output)
+    assert said.shown == output

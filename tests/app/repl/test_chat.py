@@ -690,8 +690,8 @@ async def test_a_long_output_is_cut_in_the_middle_and_kept_whole(monkeypatch: py
     told = await chat("!seq 100000", "how many?", scripts=[["Many."]])
     said = last_user_text(told.engine)
     assert len(said) < 20_000
-    assert "characters left out, all of it is in " in said
-    whole = said.partition("all of it is in ")[2].partition("]")[0]
+    assert "characters left out, the whole output is in " in said
+    whole = said.partition("the whole output is in ")[2].partition("]")[0]
     assert Path(whole).read_text().endswith("100000\n")
     Path(whole).unlink()
 
