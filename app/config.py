@@ -308,7 +308,7 @@ def values_of(data: bytes, origin: str, other_tables: Sequence[str] = ()) -> dic
     for key in unknown[:MOST_TOLD]:
         _tell_unknown(key, origin)
     if len(unknown) > MOST_TOLD:
-        _tell_mistake(f"{origin}: {len(unknown) - MOST_TOLD:,} more keys are no settings, and are ignored.")
+        _tell_mistake(f"{origin}: {len(unknown) - MOST_TOLD:,} more keys are not settings and are ignored.")
     return values
 
 
