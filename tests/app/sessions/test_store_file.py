@@ -108,7 +108,7 @@ async def test_no_file_of_an_open_store_is_read_or_written_for_a_person_or_a_mod
     store = Store(path)
     await add(store, "a")
     (tmp_path / "another name").symlink_to(path)
-    space = ToolsRoom().space(tmp_path)
+    space, _ = ToolsRoom().space(tmp_path)
     assert space is not None
     for file in (path, Path(f"{path}-wal"), Path(f"{path}-shm"), tmp_path / "another name"):
         with pytest.raises(OSError, match="store of your chats"):
