@@ -118,7 +118,7 @@ async def test_chats_are_renamed_pinned_deleted_and_taken_back() -> None:
         await run.until(lambda: "restores it" in run.seam)
         assert "alt+u restores it" in run.seam
         await run.pilot.press("alt+u")
-        await run.until(lambda: "is back" in run.seam)
+        await run.until(lambda: "is restored" in run.seam)
         assert {chat.id for chat in await run.app.manager.list()} == {first, second}
 
 
