@@ -169,14 +169,14 @@ async def test_beside_the_draft_the_letter_does_it(tmp_path: Path) -> None:
 async def test_an_error_is_told_whole(size: tuple[int, int]) -> None:
     words = [f"word{number}" for number in range(24)]
     async with running(size=size) as run:
-        before = run.app.transcript.size.height
+        before = run.app.seam.size.height
         run.app.say(" ".join(words), error=True)
         await run.until(lambda: all(word in "\n".join(run.screen()) for word in words))
         assert run.app.draft.has_focus
         await run.pilot.press("x")
         assert "word0" in "\n".join(run.screen()), "who types on has not seen it"
         await run.pilot.press("escape")
-        await run.until(lambda: run.app.transcript.size.height == before)
+        await run.until(lambda: run.app.seam.size.height == before)
         assert run.app.draft.text == "x"
 
 
