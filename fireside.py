@@ -147,11 +147,11 @@ def main() -> int:
     try:
         arguments = sys.argv[1:]
         if not arguments or arguments[0] in ("-c", "--continue", "--resume"):
-            from app.faces import main as chat
+            from app.cli.launch import main as chat
 
             if (code := chat(arguments)) is not None:
                 return code
-        from app.cli import main as run
+        from app.cli.main import main as run
 
         return run(arguments)
     except KeyboardInterrupt:

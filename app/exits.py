@@ -9,8 +9,8 @@ import traceback
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, get_args
 
-from app.kinds import SettingError
-from app.terminal import write_nowhere
+from app.settings.kinds import SettingError
+from app.terminal.output import write_nowhere
 
 if TYPE_CHECKING:
     from app.sessions.errors import FiresideError

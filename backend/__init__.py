@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from backend.chat_engine import ChatEngine as ChatEngine
     from backend.chat_engine import Request as Request
     from backend.chat_session import ChatSession as ChatSession
-    from backend.local import InProcessEngine as InProcessEngine
+    from backend.engines.local import InProcessEngine as InProcessEngine
+    from backend.engines.scripted import ScriptedEngine as ScriptedEngine
     from backend.model import GenerativeModel as GenerativeModel
     from backend.model import load as load
-    from backend.scripted import ScriptedEngine as ScriptedEngine
     from backend.types import *  # noqa: F403
 
 _HOMES = {
@@ -23,8 +23,8 @@ _HOMES = {
     "Request": "backend.chat_engine",
     "ChatSession": "backend.chat_session",
     "GenerativeModel": "backend.model",
-    "InProcessEngine": "backend.local",
-    "ScriptedEngine": "backend.scripted",
+    "InProcessEngine": "backend.engines.local",
+    "ScriptedEngine": "backend.engines.scripted",
     "load": "backend.model",
 }
 

@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from backend.chat_engine import Request
-from backend.engine.gbnf import check_grammar
 from backend.engine.thought import ThoughtBudget, ThoughtMarks
+from backend.grammar.check import check_grammar
 from backend.native import Model
 from backend.prompt import Prompt
 from backend.reply import ReplyParser
@@ -20,9 +20,9 @@ from backend.types import GenerationConfig, Grammar, TextPiece, ToolCall, unmet_
 
 if TYPE_CHECKING:
     from backend.chat import ChatTemplate
-    from backend.chat.answer import AnswerCheck
     from backend.chat.format import Thought
     from backend.chat.grammar import ReplyGrammar
+    from backend.grammar.answer import AnswerCheck
 
 logger = logging.getLogger("fireside")
 
@@ -142,7 +142,7 @@ class FormatBinding:
         if thought is None:
             return LineParser()
         from backend.chat.format import ChatFormat
-        from backend.chat.parser import ReplyParser as MarkedParser
+        from backend.chat.parsing.parser import ReplyParser as MarkedParser
 
         return MarkedParser(ChatFormat(thought=thought))
 

@@ -18,7 +18,7 @@ from backend.binding import FormatBinding
 from backend.config_checks import shown
 from backend.engine.params import EngineParams
 from backend.engine.sampling import eog_tokens
-from backend.gguf import GGUFInfo, read_gguf
+from backend.gguf.info import GGUFInfo, read_gguf
 from backend.loading import check_file, find_model, refusal
 from backend.memory import host_free_bytes
 from backend.plan import Demand, DeviceMemory, Plan, make_plan

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from backend import places
-from backend.gguf_file import quoted, shown
+from backend.gguf.file import quoted, shown
 from backend.models import own_folder, quantization_in
 from backend.types import BackendError
 

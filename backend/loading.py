@@ -8,10 +8,10 @@ import re
 import stat
 from pathlib import Path
 
-from backend.gguf import GGUFInfo, first_part, read_gguf
-from backend.gguf_checks import check_model
-from backend.gguf_file import DOWNLOAD_AGAIN, quoted, shown
-from backend.gguf_oddities import needs_probe
+from backend.gguf.checks import check_model
+from backend.gguf.file import DOWNLOAD_AGAIN, quoted, shown
+from backend.gguf.info import GGUFInfo, first_part, read_gguf
+from backend.gguf.oddities import needs_probe
 from backend.models import (
     STARTER_ALIASES,
     STARTER_COMMAND,

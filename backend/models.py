@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from backend import places
-from backend.gguf import first_part, part_number, read_gguf
-from backend.gguf_checks import check_metadata
-from backend.gguf_file import quoted, shown
+from backend.gguf.checks import check_metadata
+from backend.gguf.file import quoted, shown
+from backend.gguf.info import first_part, part_number, read_gguf
 from backend.types import ModelLoadError
 
 Source = Literal["own", "starter", "environment", "huggingface", "lmstudio", "ollama", "llama.cpp"]

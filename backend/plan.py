@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from backend.gguf import GGUFInfo
-from backend.gguf_file import shown
-from backend.gguf_layers import number
-from backend.gguf_tables import ENCODERS
+from backend.gguf.file import shown
+from backend.gguf.info import GGUFInfo
+from backend.gguf.layers import number
+from backend.gguf.tables import ENCODERS
 from backend.types import ModelLoadError
 
 KV_BYTES = {

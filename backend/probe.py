@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from backend.gguf_file import DOWNLOAD_AGAIN, shown
+from backend.gguf.file import DOWNLOAD_AGAIN, shown
 from backend.loading import refusal
 from backend.types import ModelLoadError
 
@@ -53,7 +53,7 @@ def probe(path: Path) -> ModelLoadError | None:
 def try_model(path: str) -> None:
     """The child's part: load, tokenize and evaluate. Exit 0 if all of it works, else print why and exit 1."""
     from backend import native
-    from backend.gguf import read_gguf
+    from backend.gguf.info import read_gguf
 
     embeds = read_gguf(Path(path)).is_embedding
     model = native.Model.load(path)

@@ -30,7 +30,7 @@ from backend.types import (
 )
 
 if TYPE_CHECKING:
-    from backend.chat.answer import AnswerCheck
+    from backend.grammar.answer import AnswerCheck
 
 
 @dataclass(frozen=True, slots=True)

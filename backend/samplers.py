@@ -8,7 +8,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from backend.engine.gbnf import GrammarError
+from backend.grammar.check import GrammarError
 from backend.native import C, Context, Model, sample
 
 

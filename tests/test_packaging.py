@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.pdfs import pdf
+from tests.app.files.pdfs import pdf
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 

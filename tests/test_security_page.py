@@ -40,7 +40,7 @@ def test_it_says_how_to_report_a_fault_and_what_it_does_not_promise() -> None:
 
 
 def test_the_modes_are_those_of_the_program() -> None:
-    from app.kinds import CHOICES
+    from app.settings.kinds import CHOICES
 
     table = PAGE.partition("## What each mode does")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(CHOICES["approval"])

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from tools.aside import Aside
 from tools.definition import NO_WORKSPACE, Tool, ToolError
-from tools.led_to import is_led_to
+from tools.permission.led_to import is_led_to
+from tools.sandbox.aside import Aside
 
 if TYPE_CHECKING:
-    from tools.delegate import Delegation
-    from tools.sandbox import Sandbox
+    from tools.builtin.delegate import Delegation
+    from tools.sandbox.bubblewrap import Sandbox
     from tools.workspace import Workspace
 
 Answer: TypeAlias = dict[str, Any] | None

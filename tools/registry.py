@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from tools.builtin import BUILT_IN
+from tools.builtin.manifests import BUILT_IN
 from tools.definition import Tool
 from tools.manifest import Manifest, ManifestError, read_manifests
 from tools.plugins import (

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from tools.preview import one_row, show_change
+from tools.permission.preview import one_row, show_change
 from tools.private_file import PrivateFile, PrivateFileError
 
 TOOLS_FOLDER = Path(".fireside", "tools")

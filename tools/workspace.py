@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from tools.code_names import is_code, is_code_anywhere
 from tools.definition import ToolError
-from tools.expected import expect
 from tools.names import plain_name
+from tools.sandbox.code_names import is_code, is_code_anywhere
+from tools.sandbox.expected import expect
 from tools.secrets import is_secret, may_be_secret
 
 _LONGEST = 4096

@@ -13,8 +13,8 @@ from app.commands.face import Choice, Command, Completion, Face, FaceKind, Rows,
 from app.commands.prompts import read_prompts
 from app.commands.shared import clean
 from app.exits import Failure, explain, is_folder_gone
-from app.kinds import SettingError
 from app.sessions.errors import FiresideError
+from app.settings.kinds import SettingError
 
 __all__ = [
     "COMMANDS",

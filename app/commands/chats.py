@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from app.commands.face import Choice, Command, Completion, Face, words
 from app.commands.shared import choose, clean, cut, date, write_file
 from app.exits import Failure
-from app.find_chat import find
+from app.frontend.find_chat import find
 
 if TYPE_CHECKING:
-    from app.sessions.library import ExportFormat
+    from app.sessions.archive import ExportFormat
     from app.sessions.snapshot import SessionSummary
 
 LISTED = 200

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
-    from app.config import Settings
     from app.sessions.manager import SessionManager
+    from app.settings.config import Settings
 
 FaceKind = Literal["repl", "tui"]
 Screen = Literal[

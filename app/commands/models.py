@@ -10,10 +10,10 @@ from typing import Any
 
 from app.commands.face import Choice, Command, Completion, Face, words
 from app.commands.shared import change_generation, choose, clean, settings, show, tell_unmet
-from app.config import KINDS, full_name, parse
 from app.exits import ExitCode, Failure
-from app.kinds import CHOICES, SettingError
-from app.setting_words import words_of
+from app.settings.config import KINDS, full_name, parse
+from app.settings.kinds import CHOICES, SettingError
+from app.settings.meanings import words_of
 from backend.types import BackendError, GenerationConfig
 
 _SESSION = ("overflow", "max_rounds", "workspace")
@@ -54,13 +54,13 @@ async def _of_hub(face: Face, name: str) -> str | None:
 
     None for any other name, and for a repository whose model is here. Raises Failure.
     """
-    from app import model_catalog
+    from app.models import catalog
 
     here = {entry.name.casefold() for entry in await face.manager.models()}
-    if not model_catalog.is_repository(name) or name.casefold() in here or Path(name).exists():
+    if not catalog.is_repository(name) or name.casefold() in here or Path(name).exists():
         return None
     try:
-        wanted = await asyncio.to_thread(model_catalog.offer, name)
+        wanted = await asyncio.to_thread(catalog.offer, name)
         size, missing = wanted.total_bytes / 1e9, wanted.missing_bytes
         if missing:
             title = f"{wanted.repo} {wanted.quantization}, {size:.2f} GB, licence {wanted.licence}"
@@ -68,7 +68,7 @@ async def _of_hub(face: Face, name: str) -> str | None:
             choices = [Choice("yes", "fetch it", detail), Choice("no", "cancel")]
             if await choose(face, title, choices) != "yes":
                 return ""
-        return str(await asyncio.to_thread(model_catalog.pull, wanted, _Tenths(face)))
+        return str(await asyncio.to_thread(catalog.pull, wanted, _Tenths(face)))
     except BackendError as err:
         remedy = str(vars(err).get("remedy", ""))
         raise Failure("hub", str(err), remedy=remedy, exit_code=ExitCode.NO_MODEL) from err
@@ -269,7 +269,7 @@ async def _save(face: Face, rest: str) -> None:
     name = (rest or await face.ask("Profile name") or "").strip()
     if not name:
         return
-    from app.profiles import write_profile
+    from app.settings.profiles import write_profile
 
     held = await settings(face)
     values: dict[str, Any] = {key: held[key]["value"] for key in ("model", "system", "approve", "tools")}

@@ -14,8 +14,8 @@ from app import paths
 from app.bounded import read_bounded
 from app.commands.face import Command, Face
 from app.commands.shared import cut
-from app.kinds import SettingError
-from app.project import read_project
+from app.settings.kinds import SettingError
+from app.settings.project import read_project
 
 LIMIT_BYTES = 1 << 18
 MOST_FILES = 200

@@ -18,10 +18,10 @@ from app.commands.shared import (
     whole_text,
     write_file,
 )
-from app.config import full_name, parse
-from app.kinds import SettingError
 from app.sessions.items import Item, Message, input_text
-from app.sessions.media import file_labels
+from app.sessions.turn.media import file_labels
+from app.settings.config import full_name, parse
+from app.settings.kinds import SettingError
 
 NOTHING = "There are no messages yet."
 
@@ -145,7 +145,7 @@ async def _compact(face: Face, rest: str) -> None:
 
 def _last_code(text: str) -> str:
     """The last block of code of a reply, as the screen shows it; empty where it has none."""
-    from app.tui.transcript.markdown import MarkdownText  # 60 ms that only this needs
+    from app.markdown.markdown import MarkdownText  # 60 ms that only this needs
 
     blocks = MarkdownText(text, finished=True).code_blocks()
     return blocks[-1].code if blocks else ""

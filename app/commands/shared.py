@@ -11,8 +11,8 @@ from app.clock import moment
 from app.commands.face import Choice, Face, Rows
 from app.open_stores import refuse
 from app.sessions.items import Item, Message
-from app.sessions.media import file_labels
-from app.terminal import replace_surrogates, sanitize
+from app.sessions.turn.media import file_labels
+from app.terminal.output import replace_surrogates, sanitize
 
 MOST_ITEMS = 10_000
 LINE_CHARS = 100

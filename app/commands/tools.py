@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from app import paths
-from app.abilities import without_tools
 from app.commands.face import Command, Completion, Face, words
 from app.commands.shared import clean, settings, show, tell_unmet
-from app.terminal import sanitize
+from app.frontend.abilities import without_tools
+from app.terminal.output import sanitize
 
 MODES = ("ask", "read", "all", "none", "plan")
 _MEANING = {
@@ -148,7 +148,7 @@ async def _attach(face: Face, rest: str) -> None:
         return
     if face.name_file(name):
         return
-    from app.tui.sending import file_block
+    from app.frontend.draft import file_block
 
     session_id = await face.session()
     file = await face.manager.files.upload(session_id, Path(name).expanduser())

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from backend.chat_engine import LoadSpec, Progress, Request
-from backend.host import EngineHost
+from backend.engines.host import EngineHost
 from backend.types import ChatCard, ChatOutcome, EngineError, Piece
 
 FIRST_TOKEN_S = 0.041

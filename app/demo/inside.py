@@ -27,7 +27,7 @@ def main() -> int:
 
 
 def _chat(demo: Demo) -> int:
-    from app.demo.world import world
+    from app.demo.fixture import world
     from app.repl import run
 
     with world(demo) as made:
@@ -35,7 +35,7 @@ def _chat(demo: Demo) -> int:
 
 
 def _command(demo: Demo, arguments: list[str]) -> int:
-    from app import cli
+    from app.cli import main as cli
     from backend.model import GenerativeModel
 
     answer = GenerativeModel.answer

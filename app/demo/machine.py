@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.demo.script import Machine, Model
-from app.model_catalog import LoadPlan, ModelFacts
+from app.models.catalog import LoadPlan, ModelFacts
 
 GIB = 1 << 30
 _CONTEXT = 8192

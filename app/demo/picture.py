@@ -6,7 +6,7 @@ import io
 import re
 from typing import Any
 
-from app.theming import DEFAULT, Palette, Tone, read
+from app.terminal.theming import DEFAULT, Palette, Tone, read
 
 _NAMED: dict[str, Tone] = {
     "red": "error",
@@ -28,7 +28,7 @@ def draw(screen: Any, title: str, palette: Palette | None = None) -> str:
     from rich.console import Console
     from rich.terminal_theme import TerminalTheme
 
-    from app.colors import rgb_of
+    from app.terminal.colors import rgb_of
 
     colors = palette.colors if palette else read(DEFAULT).colors or {}
     ground, text = colors["background"].hex, colors["text"].hex

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from app.demo.cast import Cast
+from app.demo.fixture import world
 from app.demo.inside import FILE_VARIABLE, PLAYED_VARIABLE
 from app.demo.player import PATIENCE_S, Player
 from app.demo.script import Demo, read_demo
 from app.demo.terminal_stage import TerminalStage
-from app.demo.world import world
 from app.exits import ExitCode, usage
-from app.terminal import is_terminal, sanitize
+from app.terminal.output import is_terminal, sanitize
 
 CAST_LIMIT_S = 600.0
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from app.exits import usage
-from app.theming import Palette
+from app.terminal.theming import Palette
 
 QUIET_S = 0.08
 """A program that wrote nothing for so long has drawn what it had to."""

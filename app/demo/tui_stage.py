@@ -6,15 +6,15 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from app.demo.fixture import World
 from app.demo.picture import portable
 from app.demo.player import PATIENCE_S, POLL_S, Player
-from app.demo.world import World
 from app.exits import ExitCode, Failure
-from app.glyphs import choose
-from app.terminal import color_depth
-from app.theming import palette, read
+from app.frontend.history import History
+from app.terminal.glyphs import choose
+from app.terminal.output import color_depth
+from app.terminal.theming import palette, read
 from app.tui.app import FiresideApp
-from app.tui.widgets.history import History
 
 
 class TuiStage:

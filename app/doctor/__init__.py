@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from app.doctor.check import Check
 from app.exits import ExitCode
-from app.terminal import one_line
+from app.terminal.output import one_line
 
 _WIDTH = 8
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 
 from app import __version__, paths
 from app.doctor.check import Check, State
-from app.kinds import SettingError, clip
-from app.terminal import color_system, is_terminal, takes_styles
+from app.settings.kinds import SettingError, clip
+from app.terminal.output import color_system, is_terminal, takes_styles
 
 OLDEST = (3, 11)
 _LOW_DISK_BYTES = 1_000_000_000
@@ -60,9 +60,9 @@ def checks() -> Iterator[Check]:
 
 def settings() -> Check:
     """The settings file, the environment and the profiles."""
-    from app.config import resolve
-    from app.mcp_settings import servers
-    from app.profiles import profile_names, read_profile
+    from app.settings.config import resolve
+    from app.settings.mcp import servers
+    from app.settings.profiles import profile_names, read_profile
 
     file = paths.config_file()
     try:
@@ -78,7 +78,7 @@ def settings() -> Check:
 
 def default_model() -> Check:
     """The model that a chat would load, as far as its file tells."""
-    from app.config import resolve
+    from app.settings.config import resolve
     from backend.loading import check_file, find_model
     from backend.types import ModelLoadError
 
@@ -119,8 +119,8 @@ def models() -> Check:
 
 def project() -> Check:
     """What the current folder brings along."""
-    from app.project import read_project
-    from app.workspace import NOWHERE, working_folder
+    from app.frontend.workspace import NOWHERE, working_folder
+    from app.settings.project import read_project
 
     if (folder := working_folder(None)) is None:
         return Check("folder", "note", NOWHERE)
@@ -146,7 +146,7 @@ def project() -> Check:
 
 def store() -> Check:
     """The store of chats: there, readable, whole, and open to nobody else."""
-    from app.sessions.store import STORE_FILE
+    from app.sessions.store.store import STORE_FILE
 
     folder = paths.data_dir()
     try:
@@ -228,8 +228,8 @@ def clipboard() -> Check:
 
 def pictures() -> Check:
     """How the full screen shows pictures here."""
-    from app.config import resolve
-    from app.graphics import choose
+    from app.settings.config import resolve
+    from app.terminal.graphics import choose
 
     wish = "auto"
     with contextlib.suppress(SettingError):  # the check of the settings tells of it
@@ -246,7 +246,7 @@ def pictures() -> Check:
 
 def sandbox() -> Check:
     """Whether commands of tools are confined: what runs in the sandbox tries to get out, once."""
-    from tools.sandbox import find_sandbox
+    from tools.sandbox.bubblewrap import find_sandbox
 
     found = find_sandbox()
     facts = {"bwrap": found.bwrap, "proven": found.proven, "trouble": found.trouble}

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from app.exits import ExitCode, leave_quietly
 from app.repl.typed_ahead import drop_typed_ahead
-from app.terminal import is_terminal, prepare
+from app.terminal.output import is_terminal, prepare
 
 if TYPE_CHECKING:
-    from app.glyphs import Glyphs
+    from app.frontend.start import Start
+    from app.markdown.sgr import Ink
     from app.repl.face import ReplFace
-    from app.repl.ink import Ink
     from app.repl.loop import Loop
     from app.repl.prompter import Prompter
-    from app.tui.start import Start
+    from app.terminal.glyphs import Glyphs
 
 SHOWN_ID_CHARS = 12
 LIGHT_THEME = "daylight"
@@ -38,7 +38,7 @@ def run(start: Start, *, plain: bool = False) -> int:
 
 def _run_plain(start: Start) -> int:
     if is_terminal(sys.stdin) and start.make is None and not start.private:
-        from app.store_question import look_first
+        from app.frontend.store_question import look_first
 
         look_first()  # once the console reads, the answer would be its line
     return asyncio.run(_plain(start)).code
@@ -46,7 +46,7 @@ def _run_plain(start: Start) -> int:
 
 def _run_styled(start: Start) -> int:
     while (loop := asyncio.run(_styled(start))).failure is not None:
-        from app.store_question import makes_room
+        from app.frontend.store_question import makes_room
 
         if not makes_room(loop.failure):
             break
@@ -59,9 +59,9 @@ def _has_rows() -> bool:
 
 
 async def _styled(start: Start) -> Loop:
+    from app.frontend.history import History, history_file
     from app.repl.lines import LineCompleter, SharedHistory
     from app.repl.prompter import Prompter
-    from app.tui.widgets.history import History, history_file
 
     ink, problem = _ink(start)
     faces: list[ReplFace] = []
@@ -109,13 +109,13 @@ def _loop(start: Start, console: Prompter, ink: Ink) -> Loop:
 
 
 async def _plain(start: Start) -> Loop:
-    from app.glyphs import ASCII
+    from app.markdown.sgr import Ink
     from app.repl.console import PlainConsole
     from app.repl.face import ReplFace
-    from app.repl.ink import Ink
     from app.repl.loop import Loop
     from app.repl.plain_page import PlainPage
-    from app.theming import DEFAULT, palette, read
+    from app.terminal.glyphs import ASCII
+    from app.terminal.theming import DEFAULT, palette, read
 
     out = prepare(sys.stdout)
     console = PlainConsole(out)
@@ -137,8 +137,8 @@ def _thinks(start: Start) -> bool:
 
 def _ink(start: Start) -> tuple[Ink, str]:
     """How the terminal is drawn on, and why the theme is not the one that was chosen."""
-    from app.glyphs import choose
-    from app.theming import DEFAULT, ThemeError
+    from app.terminal.glyphs import choose
+    from app.terminal.theming import DEFAULT, ThemeError
 
     glyphs = choose(bool(start.settings.get("ascii")))
     try:
@@ -149,9 +149,9 @@ def _ink(start: Start) -> tuple[Ink, str]:
 
 def _themed(name: str | None, glyphs: Glyphs) -> Ink:
     """The theme of that name; without one, the default that suits the terminal's own ground."""
-    from app.repl.ink import Ink
-    from app.terminal import color_system
-    from app.theming import DEFAULT, ground_is_dark, palette, read
+    from app.markdown.sgr import Ink
+    from app.terminal.output import color_system
+    from app.terminal.theming import DEFAULT, ground_is_dark, palette, read
 
     is_dark = ground_is_dark(None)
     depth = None if os.environ.get("NO_COLOR") else color_system()

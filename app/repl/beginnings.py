@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prompt_toolkit.buffer import Buffer
 
-from app.tui.sending import Beginning
+from app.frontend.draft import Beginning
 
 
 class Beginnings:

@@ -10,17 +10,17 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.config import Settings
 from app.exits import usage
-from app.find_chat import find
+from app.frontend.draft import file_block
+from app.frontend.find_chat import find
+from app.frontend.question import Question
+from app.frontend.start import Start, in_thread, make_manager, make_private_manager, open_manager
 from app.repl.console import Console
 from app.repl.narrator import Narrator
 from app.repl.page import Page
 from app.sessions.errors import FiresideError
 from app.sessions.events import ResponseCreatedEvent
-from app.tui.sending import file_block
-from app.tui.start import Start, in_thread, make_manager, make_private_manager, open_manager
-from app.tui.widgets.question import Question
+from app.settings.config import Settings
 
 if TYPE_CHECKING:
     from app.sessions.events import SessionEvent

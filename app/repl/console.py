@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import IO, Any, Protocol
 
-from app.repl.ink import Span
-from app.stdin import marked_encoding, unmarked_wide
-from app.terminal import is_terminal, sanitize
-from app.tui.sending import with_double
+from app.frontend.draft import with_double
+from app.markdown.sgr import Span
+from app.oneshot.stdin import marked_encoding, unmarked_wide
+from app.terminal.output import is_terminal, sanitize
 
 ARM_S = 0.5
 """How long after a question appears keys do nothing: what was typed ahead answers no question."""

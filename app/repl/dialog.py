@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from app.commands.face import Choice
-from app.glyphs import Glyphs
+from app.frontend.question import Question, Scope, editable_json, read_field, rule_text
+from app.markdown.sgr import Span
 from app.repl.console import Console
-from app.repl.ink import Span
 from app.repl.page import Page
-from app.tui.widgets.question import Question, Scope, editable_json, read_field, rule_text
+from app.terminal.glyphs import Glyphs
 
 NO_ANSWER: dict[str, Any] = {"action": "cancel", "content": {"timeout": True}}
 """Where nobody is there; the audit log then blames no person."""

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from app import paths
-from app.abilities import unmet
 from app.commands.face import Choice, Command, Loaded, Rows, Screen
-from app.config import Settings
 from app.exits import explain
-from app.figures import short_count
-from app.kinds import SettingError
+from app.frontend.abilities import unmet
+from app.frontend.draft import mentions, shell_block
+from app.frontend.modality import has_media, require_senses
+from app.frontend.start import SLOTS, Start
 from app.repl.chat import ReplChat
 from app.repl.console import Console
 from app.repl.dialog import NO_ANSWER, Dialog
@@ -23,13 +23,13 @@ from app.repl.outside import edit, run_shell
 from app.repl.page import StyledPage
 from app.repl.plain_page import PlainPage
 from app.sessions.errors import FiresideError
-from app.terminal import sanitize
-from app.tui.sending import mentions, shell_block
-from app.tui.senses import has_media, require_senses
-from app.tui.start import SLOTS, Start
+from app.settings.config import Settings
+from app.settings.kinds import SettingError
+from app.terminal.figures import short_count
+from app.terminal.output import sanitize
 
 if TYPE_CHECKING:
-    from app.repl.ink import Ink
+    from app.markdown.sgr import Ink
     from app.sessions.manager import SessionManager
     from backend.types import ChatCard
 
@@ -245,7 +245,7 @@ class ReplFace:
             self.outside = False
 
     async def copy(self, text: str, what: str) -> None:
-        from app.clipboard import ClipboardError, copy
+        from app.terminal.clipboard import ClipboardError, copy
 
         try:
             copied = await asyncio.to_thread(copy, text, self.send_sequence, keep_off_disk=self.is_private)
@@ -256,7 +256,7 @@ class ReplFace:
         self.page.news(f"{what}: {copied.notice()}{offer}")
 
     async def clipboard(self) -> str | None:
-        from app.clipboard import ClipboardError, paste
+        from app.terminal.clipboard import ClipboardError, paste
 
         try:
             return await asyncio.to_thread(paste)
@@ -277,12 +277,12 @@ class ReplFace:
             self.has_failed |= self._load_failed
 
     def themes(self) -> Sequence[str]:
-        from app.theming import names
+        from app.terminal.theming import names
 
         return names()
 
     def set_theme(self, name: str) -> None:
-        from app.theming import ThemeError
+        from app.terminal.theming import ThemeError
 
         try:
             self.retheme(name)

@@ -19,8 +19,8 @@ from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 
-from app.terminal import replace_surrogates
-from app.terminal_reports import ReportFilter
+from app.terminal.output import replace_surrogates
+from app.terminal.reports import ReportFilter
 
 START, END = "\x1b[200~", "\x1b[201~"
 LOST_END_S = 2.0

@@ -11,13 +11,13 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import History as PromptHistory
 
-from app.terminal import one_line, sanitize
-from app.tui.sending import mention
-from app.tui.widgets.fuzzy import ranked
+from app.frontend.draft import mention
+from app.markdown.fuzzy import ranked
+from app.terminal.output import one_line, sanitize
 
 if TYPE_CHECKING:
+    from app.frontend.history import History
     from app.repl.face import ReplFace
-    from app.tui.widgets.history import History
 
 MOST_FILES = 2000
 MOST_SHOWN = 40

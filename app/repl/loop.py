@@ -8,12 +8,12 @@ import signal
 from collections.abc import Awaitable, Generator
 
 from app.exits import ExitCode, Failure, explain, session_failure
+from app.frontend.draft import Wish, wish_of
 from app.repl.console import Ended, Line, PlainConsole
 from app.repl.face import ReplFace
 from app.repl.prompter import Prompter
 from app.sessions.errors import FiresideError
-from app.terminal import notify
-from app.tui.sending import Wish, wish_of
+from app.terminal.output import notify
 
 LEAVE_HINT = "Press Ctrl-C again to quit, or Ctrl-D."
 

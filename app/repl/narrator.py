@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from app import clock
-from app.figures import short_count
+from app.frontend.question import Question
 from app.repl.page import Page
 from app.repl.words import compacted, shown_text, target_of, tool_row
 from app.sessions.events import (
@@ -51,7 +51,7 @@ from app.sessions.items import (
     ends_with_thought,
     item_from_wire,
 )
-from app.tui.widgets.question import Question
+from app.terminal.figures import short_count
 
 if TYPE_CHECKING:
     from app.sessions.snapshot import SessionSnapshot

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from app.clock import now
-from app.terminal import one_line
+from app.terminal.output import one_line
 from app.tui.widgets.ages import age
 
 if TYPE_CHECKING:

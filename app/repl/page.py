@@ -15,12 +15,12 @@ from typing import Literal, Protocol, cast
 from rich.cells import cell_len
 
 from app.commands.face import Rows
-from app.repl.ink import Ink, Span
+from app.frontend.card_body import Body
+from app.frontend.question import Question, Scope, body_of, fact_rows, rule_text, title_row
+from app.markdown.sgr import Ink, Span
 from app.repl.settling import SettlingText, shortened
-from app.terminal import one_line, sanitize
-from app.tui.widgets.card_body import Body
-from app.tui.widgets.question import Question, Scope, body_of, fact_rows, rule_text, title_row
-from app.tui.widgets.text_rows import RowSpans, wrapped
+from app.terminal.output import one_line, sanitize
+from app.terminal.text_rows import RowSpans, wrapped
 
 MEASURE = 92
 TEXT_COLUMN = 2

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import IO
 
 from app.commands.face import Rows
-from app.glyphs import ASCII
+from app.frontend.question import Question, body_of, fact_rows
 from app.repl.page import (
     CARD_ROWS,
     HOW_TO_ANSWER,
@@ -17,8 +17,8 @@ from app.repl.page import (
     end_of,
     offer_rows,
 )
-from app.terminal import notify, one_line, sanitize
-from app.tui.widgets.question import Question, body_of, fact_rows
+from app.terminal.glyphs import ASCII
+from app.terminal.output import notify, one_line, sanitize
 
 PLAIN_CELLS = 120
 """Where rows of a card break: what is read aloud is not as wide as a screen."""

@@ -28,20 +28,20 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle
 
+from app.frontend.draft import as_keys, blocks_of
+from app.frontend.paste import Folds, is_long, normalized
 from app.repl.beginnings import Beginnings
 from app.repl.cluster_keys import add_cluster_keys
 from app.repl.clusters import Clusters
 from app.repl.console import ARM_S, Ended, Line
 from app.repl.keys_input import KeysInput
-from app.terminal import sanitize
-from app.theme_styles import prompt_depth, prompt_style
-from app.tui.sending import as_keys, blocks_of
-from app.tui.widgets.paste import Folds, is_long, normalized
+from app.terminal.output import sanitize
+from app.terminal.prompt_style import prompt_depth, prompt_style
 
 if TYPE_CHECKING:
     from prompt_toolkit.completion import Completer
 
-    from app.repl.ink import Ink, Span
+    from app.markdown.sgr import Ink, Span
 
 FRAME_S = 1 / 30
 _BARE: dict[str, Any] = {"set_exception_handler": False, "handle_sigint": False}

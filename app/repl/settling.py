@@ -13,9 +13,9 @@ from operator import attrgetter
 
 from rich.cells import cell_len, set_cell_size
 
-from app.terminal import sanitize
-from app.tui.transcript.markdown import MarkdownText
-from app.tui.transcript.rows import Mode, Row, Run
+from app.markdown.markdown import MarkdownText
+from app.markdown.rows import Mode, Row, Run
+from app.terminal.output import sanitize
 
 MOST_HELD_ROWS = 8
 """Rows of one block that wait for the end of a mark; more are shown as they stand."""

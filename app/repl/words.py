@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from app.repl.page import ToolRow
 from app.sessions.items import Compaction, FunctionCall, FunctionCallOutput
-from app.sessions.media import file_labels
+from app.sessions.turn.media import file_labels
 
 _TARGETS = ("path", "file", "command", "url", "pattern", "query", "code", "expression", "name")
 _SHORT_RESULT = 48

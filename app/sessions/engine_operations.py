@@ -8,16 +8,16 @@ from typing import Any
 
 from app.characters import clean
 from app.sessions.agents import DEFAULT_AGENT, Agent
-from app.sessions.context import offered_tools, system_text
 from app.sessions.errors import InvalidInputError, wrapped
-from app.sessions.history import turns_of
 from app.sessions.items import user_message
-from app.sessions.live import LiveSession
-from app.sessions.media import blocks_of, senses
+from app.sessions.open_sessions import Workplace
 from app.sessions.records import Json
-from app.sessions.rows import SessionRecord
-from app.sessions.settings import Settings, checked, resolve
-from app.sessions.workplace import Workplace
+from app.sessions.store.rows import SessionRecord
+from app.sessions.turn.context import offered_tools, system_text
+from app.sessions.turn.history import turns_of
+from app.sessions.turn.live import LiveSession
+from app.sessions.turn.media import blocks_of, senses
+from app.sessions.turn.settings import Settings, checked, resolve
 from backend.chat_engine import EngineStats, Request
 from backend.types import BackendError, ChatCard
 

@@ -13,9 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC
 
-from app.attach import picture_type
 from app.clock import moment
-from app.sessions.files import SessionFile
+from app.files.attachments import picture_type
 from app.sessions.items import (
     Compaction,
     ErrorItem,
@@ -25,9 +24,10 @@ from app.sessions.items import (
     Message,
     Reasoning,
 )
-from app.sessions.media import described, file_labels
 from app.sessions.records import Json
-from app.sessions.rows import Node, SessionRecord
+from app.sessions.store.rows import Node, SessionRecord
+from app.sessions.turn.files import SessionFile
+from app.sessions.turn.media import described, file_labels
 
 FORMATS = ("jsonl", "markdown", "html")
 VERSION = 1

@@ -20,9 +20,9 @@ from app.sessions.events import (
     SessionInterruptedEvent,
     response_of,
 )
-from app.sessions.files import producing
 from app.sessions.hooks import HookState
 from app.sessions.items import FunctionCall
+from app.sessions.turn.files import producing
 
 READY_S = 1.0
 STOP_S = 5.0

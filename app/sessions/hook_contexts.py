@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from app.sessions.children import is_busy
 from app.sessions.events import (
     ChildSessionUpdatedEvent,
     CompactionCompletedEvent,
@@ -16,6 +15,7 @@ from app.sessions.events import (
     SessionCreatedEvent,
 )
 from app.sessions.records import Json
+from app.sessions.turn.children import is_busy
 
 RetryCtx: TypeAlias = ResponseRetryEvent
 ServerErrorCtx: TypeAlias = ResponseErrorEvent

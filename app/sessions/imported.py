@@ -10,7 +10,7 @@ from app.sessions.agents import DEFAULT_AGENT
 from app.sessions.errors import InvalidInputError
 from app.sessions.items import FunctionCall, FunctionCallOutput, Item, Message
 from app.sessions.records import Json, new_id, now
-from app.sessions.recovery import lost_result
+from app.sessions.store.recovery import lost_result
 
 MAX_ITEMS = 200_000
 MAX_OPEN_CALLS = 64

@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from app.sessions.agents import Agent, Agents, agent_from_wire
+from app.sessions.archive import LibraryOperations
 from app.sessions.bundles import agent_from_bundle
-from app.sessions.desk import EngineDesk
 from app.sessions.engine_operations import EngineOperations
 from app.sessions.errors import InvalidInputError
 from app.sessions.events import (
@@ -25,22 +25,22 @@ from app.sessions.events import (
 )
 from app.sessions.inputs import posted_message, read_event
 from app.sessions.items import Item, item_from_wire
-from app.sessions.ledger import Rule
-from app.sessions.library import LibraryOperations
+from app.sessions.open_sessions import folder_of
 from app.sessions.records import Json, new_id
-from app.sessions.rows import Change, SessionRecord
-from app.sessions.settings import Defaults, checked
 from app.sessions.snapshot import SNAPSHOT_ITEMS, Ack, SessionSnapshot
-from app.sessions.store import Order, Store
-from app.sessions.toolbox import MODES, Mode, ModePolicy, Policy, RuleReader, SessionTool, Toolbox
+from app.sessions.store.ledger import Rule
+from app.sessions.store.rows import Change, SessionRecord
+from app.sessions.store.store import Order, Store
 from app.sessions.tree import TreeOperations, copies
-from app.sessions.workplace import folder_of
+from app.sessions.turn.engine_lease import EngineDesk
+from app.sessions.turn.settings import Defaults, checked
+from app.sessions.turn.toolbox import MODES, Mode, ModePolicy, Policy, RuleReader, SessionTool, Toolbox
 from backend.chat_engine import ChatEngine, LoadSpec
 
 if TYPE_CHECKING:
     from app.sessions.chat import SessionsChat
     from app.sessions.hooks import StreamHooks
-    from app.sessions.tools_room import Shelf, ToolsRoom
+    from app.sessions.tools_adapter import Shelf, ToolsRoom
 
 
 _PERMISSIONS = frozenset(("approve", "tools"))
@@ -69,7 +69,7 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
         if approve not in MODES:
             raise InvalidInputError(f"approve must be one of {', '.join(MODES)}, not {approve!r}.")
         if engine is None:
-            from backend.local import InProcessEngine
+            from backend.engines.local import InProcessEngine
 
             engine = InProcessEngine()
         if store is None:
@@ -353,7 +353,7 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
     @property
     def shelf(self) -> Shelf:
         """What runs of commands left that would become code, kept for a person to allow or drop."""
-        from app.sessions.tools_room import Shelf, ToolsRoom
+        from app.sessions.tools_adapter import Shelf, ToolsRoom
 
         if self._room is None:
             self._room = ToolsRoom(self.store.private)
@@ -390,7 +390,7 @@ def _meet(tools: Any, *, private: bool) -> tuple[list[SessionTool], Policy, Tool
     """The tools as a session sees them, the policy that goes with them, and the room they come from."""
     if tools is None or tools == ():
         return [], ModePolicy(), None
-    from app.sessions.tools_room import RoomPolicy, ToolsRoom
+    from app.sessions.tools_adapter import RoomPolicy, ToolsRoom
 
     room = ToolsRoom(private)
     several = isinstance(tools, Iterable) and not isinstance(tools, str)

@@ -8,8 +8,8 @@ from typing import Any, Self, TypeAlias
 
 from app.sessions.items import Item, item_from_wire
 from app.sessions.records import Json, to_json
-from app.sessions.rows import SessionRecord
 from app.sessions.shapes import shape_fields
+from app.sessions.store.rows import SessionRecord
 
 SNAPSHOT_ITEMS = 200
 

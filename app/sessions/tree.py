@@ -16,10 +16,10 @@ from app.sessions.items import (
     output_text,
     reasoning_item,
 )
-from app.sessions.live import LiveSession
+from app.sessions.open_sessions import Workplace
 from app.sessions.records import Json, new_id
-from app.sessions.rows import Change, SessionRecord
-from app.sessions.workplace import Workplace
+from app.sessions.store.rows import Change, SessionRecord
+from app.sessions.turn.live import LiveSession
 
 MAX_VARIANTS = 8
 

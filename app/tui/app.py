@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from textual import events, work
 from textual.actions import SkipAction
 
-from app.theming import read, switch
+from app.terminal.theming import read, switch
 from app.tui.driver import ScreenDriver
-from app.tui.focus import Focus
 from app.tui.keys import free_keys, key_name, key_rows, keys_at, keys_of
+from app.tui.program.focus import Focus
 from app.tui.widgets.composer import Draft
 from app.tui.widgets.seam import Hint, News
 
 if TYPE_CHECKING:
-    from app.clipboard import Copied
+    from app.terminal.clipboard import Copied
 
 QUIT_WITHIN_S = 2.0
 MODES = ("ask", "read", "all", "plan")
@@ -44,7 +44,7 @@ class FiresideApp(Focus):
         self.draft.frees = lambda key: key in free
         self._news_keys = keys_at("news", self.bound)
         if self.settings.get("vi_keys"):
-            from app.tui.vi.hand import ViHand
+            from app.tui.vi.bindings import ViHand
 
             self.draft.vi = ViHand(self.draft, self._mode_changed, self.action_page)
 
@@ -177,7 +177,7 @@ class FiresideApp(Focus):
 
     async def show_screen(self, name: str, query: str = "") -> bool:
         """Open the screen for a purpose; False where there is none, and the command answers by itself."""
-        from app.tui.doors import open_screen
+        from app.tui.program.screens import open_screen
 
         return await open_screen(self, name, query)
 
@@ -218,7 +218,7 @@ class FiresideApp(Focus):
 
     @work(exclusive=True, exit_on_error=False, group="copy")
     async def _put_on_clipboard(self, text: str) -> None:
-        from app.clipboard import ClipboardError, copy
+        from app.terminal.clipboard import ClipboardError, copy
 
         def work() -> Copied:
             return copy(text, self._send_sequence, keep_off_disk=self.chat.private)
@@ -250,7 +250,7 @@ class FiresideApp(Focus):
         return True
 
     def _save_copy(self) -> None:
-        from app.clipboard import ClipboardError, save
+        from app.terminal.clipboard import ClipboardError, save
 
         try:
             self.say(save(self._copied).notice())
@@ -262,7 +262,7 @@ class FiresideApp(Focus):
 
     async def read_clipboard(self) -> str | None:
         """The clipboard's text; None where it cannot be read."""
-        from app.clipboard import ClipboardError, paste
+        from app.terminal.clipboard import ClipboardError, paste
 
         try:
             return await asyncio.to_thread(paste)

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from app import paths
-from app.terminal import replace_surrogates, sanitize
+from app.terminal.output import replace_surrogates, sanitize
 
 MEMORY_FOLDER = Path("/dev/shm")
 AT_ONCE_S = 2.0

@@ -13,7 +13,7 @@ from textual import events
 from textual._xterm_parser import XTermParser  # pyright: ignore[reportPrivateUsage] # no public parser
 from textual.message import Message
 
-from app.terminal_reports import ReportFilter
+from app.terminal.reports import ReportFilter
 
 START, END = "\x1b[200~", "\x1b[201~"
 LOST_END_S = 2.0

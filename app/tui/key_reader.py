@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from textual import events
 from textual.message import Message
 
-from app.terminal import sanitize
+from app.terminal.output import sanitize
 from app.tui.input_parser import PatientParser
 
 CUT_S = 1.0

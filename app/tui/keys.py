@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from textual.binding import Binding
 from textual.keys import Keys, _character_to_key  # pyright: ignore[reportPrivateUsage] # no public way
 
-from app.glyphs import Glyphs
+from app.terminal.glyphs import Glyphs
 
 Group = Literal["write", "reply", "read", "move", "more", "find", "card", "queue", "news"]
 GROUPS: tuple[Group, ...] = ("write", "read", "reply", "move", "more")

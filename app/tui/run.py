@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from app import paths
 from app.exits import ExitCode
-from app.fd_guard import FdGuard
-from app.guard import on_ending_signal, run_guarded
-from app.terminal import color_depth, in_screen, is_terminal, notify, over_ssh
-from app.tui.start import Start
+from app.frontend.start import Start
+from app.terminal.fd_guard import FdGuard
+from app.terminal.guard import on_ending_signal, run_guarded
+from app.terminal.output import color_depth, in_screen, is_terminal, notify, over_ssh
 
 if TYPE_CHECKING:
-    from app.theming import Palette
+    from app.terminal.theming import Palette
     from app.tui.app import FiresideApp
 
 
@@ -40,7 +40,7 @@ def _face(start: Start) -> int:
         if app.failure is None:
             break
         notify(str(app.failure))
-        from app.store_question import makes_room
+        from app.frontend.store_question import makes_room
 
         if not makes_room(app.failure):
             break
@@ -72,7 +72,7 @@ async def _chat(start: Start, palette: Palette, guard: FdGuard | None) -> Firesi
     with contextlib.ExitStack() as running:
 
         def drawn() -> None:
-            from app.priority import drawing_yields
+            from app.terminal.priority import drawing_yields
 
             gc.freeze()
             gc.enable()
@@ -87,12 +87,12 @@ async def _chat(start: Start, palette: Palette, guard: FdGuard | None) -> Firesi
 
 
 def _app(start: Start, palette: Palette) -> FiresideApp:
-    from app import graphics
-    from app.config import mistakes, table
-    from app.glyphs import choose
+    from app.frontend.history import History, history_file
+    from app.settings.config import mistakes, table
+    from app.terminal import graphics
+    from app.terminal.glyphs import choose
     from app.tui.app import FiresideApp
     from app.tui.keys import read_keymap
-    from app.tui.widgets.history import History, history_file
 
     keymap, wrong = read_keymap(table("keys", paths.config_file()))
     start.notices.extend([*mistakes, *wrong])
@@ -115,7 +115,7 @@ def _app(start: Start, palette: Palette) -> FiresideApp:
 
 def _palette(start: Start) -> Palette:
     """The theme as this terminal shows it. A broken one is told later, and the default is used."""
-    from app import theming
+    from app.terminal import theming
 
     theme, problem = theming.choose(start.settings.get("theme", theming.DEFAULT))
     if problem is not None:
@@ -123,7 +123,7 @@ def _palette(start: Start) -> Palette:
     depth = color_depth()
     answer = None
     if depth in (None, "standard") or theme.colors is None:
-        from app.ground import ask_ground
+        from app.terminal.background import ask_ground
 
         with contextlib.suppress(OSError):
             answer = ask_ground()

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from app.config import Settings
-    from app.glyphs import Glyphs
     from app.sessions.manager import SessionManager
-    from app.theming import Palette
+    from app.settings.config import Settings
+    from app.terminal.glyphs import Glyphs
+    from app.terminal.theming import Palette
 
 
 class OpenChat(Protocol):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.terminal import sanitize
+from app.terminal.output import sanitize
 from tools.printed import Printed
 
 LIMIT_S = 120.0

@@ -8,7 +8,7 @@ from typing import Any
 
 from backend.bench.cases import REFERENCE_S, Bench, Row
 from backend.bench.pairs import LEAST_PAIRS
-from backend.gguf_file import shown
+from backend.gguf.file import shown
 
 _WIDTH = 74
 

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from backend.chat import gbnf
-from backend.chat.document import Document
 from backend.chat.format import ID, INDEX, KEY, NAME, CallSyntax, ChatFormat, inner_tag
-from backend.chat.gbnf import Chars, Node, Repeat, Text, choice, optional, seq
 from backend.chat.marker import after_prime, tidy, trigger_of
-from backend.chat.members import Tagged
-from backend.chat.notation import JSON, PYTHON, Notation, Quotes, Tags, raw_text
-from backend.chat.rulebook import GAP
-from backend.chat.schema import SchemaRules
+from backend.grammar import rules
+from backend.grammar.document import Document
+from backend.grammar.members import Tagged
+from backend.grammar.notation import JSON, PYTHON, Notation, Quotes, Tags, raw_text
+from backend.grammar.rulebook import GAP
+from backend.grammar.rules import Chars, Node, Repeat, Text, choice, optional, seq
+from backend.grammar.schema import SchemaRules
 
 _ARGUMENTS = "\ue00b"
 """Stands in a call's text for its arguments."""
@@ -69,7 +69,7 @@ class CallRules:
         return self._marker(text, {NAME: Text(name), _ARGUMENTS: arguments})
 
     def _marker(self, text: str, places: dict[str, Node]) -> Node:
-        index = Repeat(gbnf.span("0", "9"), 1, 3)
+        index = Repeat(rules.span("0", "9"), 1, 3)
         return self.book.marker(text, {ID: Repeat(_ID_CHARS, 1, 64), INDEX: index, **places})
 
     # ---- calls -----------------------------------------------------------------------------

@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from backend.chat.adapt import envelopes
-from backend.chat.answer import AnswerCheck
 from backend.chat.call_rules import MAX_CALLS, CallRules, Offered
-from backend.chat.document import Document, SchemaError, too_large
 from backend.chat.format import ChatFormat
-from backend.chat.gbnf import NEVER, NOTHING, Node, Rules, choice, optional, seq
 from backend.chat.marker import after_prime, tidy
-from backend.chat.plain import as_object
-from backend.chat.schema import SchemaRules, schema_grammar
-from backend.chat.strings import Texts, text_rule
+from backend.grammar.answer import AnswerCheck
+from backend.grammar.document import Document, SchemaError, too_large
+from backend.grammar.plain import as_object
+from backend.grammar.rules import NEVER, NOTHING, Node, Rules, choice, optional, seq
+from backend.grammar.schema import SchemaRules, schema_grammar
+from backend.grammar.strings import Texts, text_rule
 from backend.types import Grammar
 
 _MAX_COST = 8_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from backend.chat.format import PLACEHOLDERS
-from backend.chat.rulebook import GAP
+from backend.grammar.rulebook import GAP
 
 _LINE_BREAK = re.compile(r"[ \t]*\n\s*")
 _GAPS = re.compile(rf"\s*{GAP}[\s{GAP}]*")

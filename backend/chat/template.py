@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from backend.chat.adapt import MEDIA_MARKER, MessageRules, envelopes, possible
 from backend.chat.format import ChatFormat
-from backend.chat.harmony import HarmonyParser
-from backend.chat.learn import learn
-from backend.chat.parser import ParsedReply, ReplyParser
-from backend.chat.probe import NAME_1, TOOLS, Probe, user
+from backend.chat.learning.learn import learn
+from backend.chat.learning.probe import NAME_1, TOOLS, Probe, user
+from backend.chat.learning.rules import message_rules
+from backend.chat.learning.switches import Switches, find_switches
+from backend.chat.parsing.harmony import HarmonyParser
+from backend.chat.parsing.parser import ParsedReply, ReplyParser
 from backend.chat.prompt import PromptRequest, build
 from backend.chat.registry import ASSUMED_THOUGHT, GENERIC, complete
 from backend.chat.renderer import Renderer
-from backend.chat.rules import message_rules
-from backend.chat.switches import Switches, find_switches
 from backend.types import Grammar, Message, ReasoningFormat, ReasoningMode
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any
 
 from backend.chat.adapt import mapping
 from backend.chat.format import ID, INDEX, KEY, NAME, TYPE, CallSyntax, ChatFormat
+from backend.chat.parsing.values import type_of
 from backend.chat.registry import GENERIC
-from backend.chat.values import type_of
 
 
 def write_calls(chat_format: ChatFormat, calls: Sequence[tuple[str, Any]]) -> str:

@@ -12,12 +12,12 @@ from collections.abc import Callable, Container
 
 from backend.engine import sampling
 from backend.engine.admission import Admission
-from backend.engine.gbnf import GrammarError
 from backend.engine.pacing import Pacer
 from backend.engine.params import EngineParams
 from backend.engine.prefix_cache import PrefixCache, Slot
 from backend.engine.request import Delta, EngineRequest, Output, Progress, belongs
 from backend.engine.sequence import Sequence
+from backend.grammar.check import GrammarError
 from backend.native import Batch, Context, Model, log
 from backend.types import ContextOverflowError, EngineError, Finish
 

@@ -9,18 +9,20 @@ from typing import Any
 
 import pytest
 
-from app import cli, oneshot_session, paths, stdin
+from app import paths
+from app.cli import main
 from app.exits import FOLDER_GONE, Failure
+from app.frontend.workspace import chosen_folder, working_folder
+from app.oneshot import session, stdin
 from app.repl.outside import run_shell
 from app.sessions.items import FunctionCallOutput
 from app.tui.shell_line import run_line
-from app.workspace import chosen_folder, working_folder
-from backend.scripted import ScriptedEngine
+from backend.engines.scripted import ScriptedEngine
 from backend.types import ToolCall
 from tests.app.process import shell
 from tests.app.repl.chatting import Person, chat, last_user_text
 from tests.app.sessions.conftest import MakeRoom, room
-from tests.tui.program import running
+from tests.app.tui.pilot import running
 
 __all__ = ["room"]
 
@@ -108,10 +110,10 @@ def test_one_prompt_with_tools_is_answered_and_they_refuse(
 ) -> None:
     call = ToolCall("c1", "read_file", {"path": "notes.txt"})
     engine = ScriptedEngine([[call], ["There is nothing to read."]], closed=True)
-    monkeypatch.setattr(oneshot_session, "make_engine", lambda **options: engine)
+    monkeypatch.setattr(session, "make_engine", lambda **options: engine)
     with open(os.devnull, "rb") as hole:
         monkeypatch.setattr(stdin, "_STDIN", hole.fileno())
-        assert cli.main(["-p", "read it", "--tools", "read_file", "--approve", "read"]) == 0
+        assert main.main(["-p", "read it", "--tools", "read_file", "--approve", "read"]) == 0
     out, err = capfd.readouterr()
     assert out == "There is nothing to read.\n"
     assert FOLDER_GONE in err

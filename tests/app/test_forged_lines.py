@@ -14,13 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app import cli, paths, sinks
-from app.repl.ink import Ink
+from app import paths
+from app.cli import main
+from app.cli.table import table
+from app.markdown.sgr import Ink
+from app.oneshot import sinks
 from app.sessions.items import FunctionCall, user_message
-from app.sessions.rows import Change, SessionRecord
-from app.sessions.store import Store
-from app.table import table
-from app.terminal import escape_json, notify, one_line, title_sequence
+from app.sessions.store.rows import Change, SessionRecord
+from app.sessions.store.store import Store
+from app.terminal.output import escape_json, notify, one_line, title_sequence
 from tests import tiny_gguf
 from tests.app.process import COMMAND
 from tests.app.terminal_process import Terminal
@@ -61,7 +63,7 @@ def test_json_in_a_pipe_is_as_it_was() -> None:
 def test_a_terminal_gets_no_json_that_it_obeys(tmp_path: Path, form: str) -> None:
     script = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from app.sinks import Answer, JsonLinesSink, JsonSink, Reply\n"
+        "from app.oneshot.sinks import Answer, JsonLinesSink, JsonSink, Reply\n"
         "from backend.types import TextPiece\n"
         "sink = {'json': JsonSink, 'jsonl': JsonLinesSink}[sys.argv[2]]()\n"
         "text = 'a' + ''.join(map(chr, (0x9b, 0x7f, 0x202e, 0x2028, 0x200b, 0xe0041))) + 'b'\n"
@@ -137,7 +139,7 @@ async def strange_chat() -> str:
 
 
 def lines_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    cli.main(arguments)
+    main.main(arguments)
     told = capsys.readouterr()
     return told.out + told.err.replace("fireside: ", "", 1)
 
@@ -197,8 +199,8 @@ async def test_the_names_in_an_export_forge_no_heading() -> None:
 
 
 def test_a_row_of_the_repl_stays_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    from app.glyphs import ASCII
-    from app.theming import DEFAULT, palette, read
+    from app.terminal.glyphs import ASCII
+    from app.terminal.theming import DEFAULT, palette, read
 
     row = Ink(palette(read(DEFAULT), None), ASCII).write([(FORGED, "bold")])
     assert len(row.splitlines()) == 1 and "\x1b[2K" not in row and "\u202e" not in row

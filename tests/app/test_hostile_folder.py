@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from app.kinds import SettingError
-from app.mcp_settings import servers
+from app.settings.kinds import SettingError
+from app.settings.mcp import servers
 from app.tui.editor import EditorError
-from app.tui.files import project_files
+from app.tui.program.project_files import project_files
 from tests.app.process import COMMAND, ROOT, fireside
-from tools.mcp_servers import McpServerConfig, McpServers
+from tools.mcp.servers import McpServerConfig, McpServers
 
 PLANTED = (
     *("json", "typing", "re", "typer", "rich", "app", "backend", "tools", "themes", "sitecustomize"),

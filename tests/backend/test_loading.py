@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from backend import loading, models
-from backend.gguf import read_gguf
-from backend.gguf_oddities import needs_probe
+from backend.gguf.info import read_gguf
+from backend.gguf.oddities import needs_probe
 from backend.loading import check_file, find_model, refusal
 from backend.probe import probe
 from backend.types import ModelLoadError

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backend import native
-from backend.gguf import GGUFInfo, read_gguf
+from backend.gguf.info import GGUFInfo, read_gguf
 from backend.plan import SHARE, Demand, DeviceMemory, Plan, compute_bytes, make_plan
 from backend.types import ModelLoadError
 from tests import tiny_gguf

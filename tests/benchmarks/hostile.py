@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from random import Random
 from time import perf_counter
 
+from tests.app.tui.pilot import running
 from tests.growth.shapes import BLANKS, CODE, MARKDOWN, MODEL, SIGNS, mixed, shapes
-from tests.tui.program import running
 
 TOKEN = 4
 KNOWN = ("'[a](b)' repeated", "'_a*' repeated", "'[a][' repeated", "'<a@b.c>' repeated", "'> ' repeated")

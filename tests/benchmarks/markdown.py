@@ -11,7 +11,7 @@ import gc
 from statistics import median
 from time import process_time
 
-from app.tui.transcript.markdown import MarkdownText, warm
+from app.markdown.markdown import MarkdownText, warm
 
 WIDTH = 92
 TOKENS = 100

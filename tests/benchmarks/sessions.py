@@ -22,18 +22,18 @@ from typing import Any
 from app.sessions.events import ElicitationRequestEvent, SessionStatusEvent
 from app.sessions.items import user_message
 from app.sessions.manager import SessionManager
-from app.sessions.rows import Change, SessionRecord
-from app.sessions.store import Store
+from app.sessions.store.rows import Change, SessionRecord
+from app.sessions.store.store import Store
 from backend.bench.cases import Row, row_of
 from backend.bench.fresh import bare_interpreter
 from backend.bench.pairs import LEAST_PAIRS, MIN_S, Estimate, Target, compare, sample
 from backend.bench.report import line
 from backend.bench.workload import mean_time
 from backend.chat_engine import ChatEngine, LoadSpec, Request
-from backend.host import EngineHost
-from backend.local import InProcessEngine
+from backend.engines.host import EngineHost
+from backend.engines.local import InProcessEngine
+from backend.engines.scripted import ScriptedEngine
 from backend.models import starter_model
-from backend.scripted import ScriptedEngine
 from backend.types import ChatOutcome, GenerationConfig, Piece, ToolCall
 from tests.benchmarks.times import timed
 from tools import tool

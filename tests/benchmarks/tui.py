@@ -24,15 +24,15 @@ from pathlib import Path
 from statistics import median
 
 from app.sessions.items import Message, output_text, user_message
-from app.sessions.rows import Change, SessionRecord
-from app.sessions.store import STORE_FILE, Store
+from app.sessions.store.rows import Change, SessionRecord
+from app.sessions.store.store import STORE_FILE, Store
 from backend.bench.cases import REFERENCE_S, Row, row_of
 from backend.bench.fresh import bare_interpreter
 from backend.bench.pairs import LEAST_PAIRS, MIN_S, Estimate, Target, compare, estimate, sample
 from backend.bench.report import line
 from backend.bench.workload import mean_time
 from backend.chat_engine import LoadSpec, Request
-from backend.host import EngineHost
+from backend.engines.host import EngineHost
 from backend.models import starter_model
 from backend.types import ChatOutcome, GenerationConfig
 from tests.app.terminal_process import ROOT

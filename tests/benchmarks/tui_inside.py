@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import fireside
-from app.tui import start
+from app.frontend import start
 from backend.chat_engine import Count, Request
-from backend.host import EngineHost
+from backend.engines.host import EngineHost
 from backend.types import ChatOutcome, GenerationConfig, Piece, TextPiece
 
 

@@ -10,31 +10,31 @@ from random import Random
 import pytest
 
 from app.commands.replies import _last_code
-from app.markdown_stream import MarkdownStream
+from app.frontend.paste import Folds
+from app.markdown.clean import Cleaner
+from app.markdown.diff import DiffBody
+from app.markdown.highlight import Highlighter
+from app.markdown.literal import LiteralText
+from app.markdown.markdown import MarkdownText
+from app.markdown.maths import find_formula, to_unicode
+from app.markdown.stream import MarkdownStream
+from app.markdown.wrap import breaks
+from app.oneshot.sinks import first_fenced_block
 from app.repl import outside
-from app.sessions.search import match_expression
-from app.sinks import first_fenced_block
-from app.terminal import sanitize
-from app.terminal_reports import ReportFilter
+from app.sessions.store.search import match_expression
+from app.terminal.output import sanitize
+from app.terminal.reports import ReportFilter
 from app.tui import shell_line
-from app.tui.transcript.clean import Cleaner
-from app.tui.transcript.diff import DiffBody
-from app.tui.transcript.highlight import Highlighter
-from app.tui.transcript.literal import LiteralText
-from app.tui.transcript.markdown import MarkdownText
-from app.tui.transcript.maths import find_formula, to_unicode
 from app.tui.transcript.search import of_words
 from app.tui.transcript.selection import balanced
-from app.tui.transcript.wrap import breaks
-from app.tui.widgets.paste import Folds
-from backend.chat.literals import Malformed, read_literal
-from backend.chat.replies import FenceFilter
+from backend.chat.parsing.literals import Malformed, read_literal
+from backend.chat.parsing.replies import FenceFilter
 from tests.backend.chat import roundtrip
-from tests.backend.chat.test_parser_properties import TOYS, scraps_of, template_of
+from tests.backend.chat.parsing.test_parser_properties import TOYS, scraps_of, template_of
 from tests.growth.cost import STEEPEST, steepness
 from tests.growth.shapes import BLANKS, CODE, EVERYTHING, HTML, MARKDOWN, MODEL, SIGNS, Shape, mixed, shapes
+from tools.builtin.html_text import html_to_text
 from tools.docstring import read_docstring
-from tools.html_text import html_to_text
 
 FAR = float("inf")
 WIDTH = 92

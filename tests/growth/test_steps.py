@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 
-from app.tui.transcript.highlight import Highlighter
-from app.tui.transcript.markdown import MarkdownText
+from app.markdown.highlight import Highlighter
+from app.markdown.markdown import MarkdownText
 from tests.growth.shapes import BLANKS, MARKDOWN, SIGNS, Shape, mixed, shapes
 
 SIZE = 12_000

@@ -13,9 +13,9 @@ import pytest
 
 from tools.context import ToolContext
 from tools.definition import Tool
-from tools.permissions import decide
+from tools.permission.permissions import decide
 from tools.run import ToolResult, run
-from tools.sandbox import Sandbox, find_sandbox
+from tools.sandbox.bubblewrap import Sandbox, find_sandbox
 from tools.workspace import Workspace
 
 Use = Callable[..., Awaitable[ToolResult]]

@@ -13,17 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tools.builtin.files import edit_file, list_files, read_file, write_file
+from tools.builtin.notes import notes
+from tools.builtin.search import find_files, search_text
+from tools.builtin.shell import run_python, run_shell
+from tools.builtin.web import fetch_page
 from tools.context import Grants, ToolContext, call_digest
 from tools.definition import Attempt, Tool, ToolError, Touch, tool
-from tools.files import edit_file, list_files, read_file, write_file
-from tools.notes import notes
-from tools.permissions import Decision, Mode, decide
+from tools.permission.permissions import Decision, Mode, decide
 from tools.run import run
-from tools.sandbox import Sandbox
+from tools.sandbox.bubblewrap import Sandbox
 from tools.schema import ArgumentsError
-from tools.search import find_files, search_text
-from tools.shell import run_python, run_shell
-from tools.web import fetch_page
 from tools.workspace import Workspace
 
 

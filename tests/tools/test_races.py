@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from tools.builtin.files import edit_file, list_files, read_file, write_file
+from tools.builtin.search import find_files, search_text
+from tools.builtin.search_files import Walk, search
 from tools.context import ToolContext
-from tools.files import edit_file, list_files, read_file, write_file
-from tools.permissions import decide
+from tools.permission.permissions import decide
 from tools.run import run
-from tools.search import find_files, search_text
-from tools.search_files import Walk, search
 from tools.workspace import Workspace
 
 try:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tools.conftest import Use
-from tools.builtin import BUILT_IN
+from tools.builtin.manifests import BUILT_IN
 from tools.definition import Tool, ToolDefinitionError, Touch, tool
 from tools.manifest import ManifestError, read_manifests
 from tools.plugins import PluginError

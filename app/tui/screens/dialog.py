@@ -17,13 +17,13 @@ from textual.screen import ModalScreen, Screen
 from textual.strip import Strip
 from textual.widget import Widget
 
-from app.textual_theme import tone_style
+from app.terminal.textual_theme import tone_style
 from app.tui.frame import NARROW, is_tall
 from app.tui.shell import Shell
 from app.tui.transcript.pictures import UPPER
 from app.tui.widgets.cells import Span
-from app.tui.widgets.ink import Ink, ink_of
 from app.tui.widgets.rows import Lines, Row
+from app.tui.widgets.style import Ink, ink_of
 
 ResultT = TypeVar("ResultT")
 Hint = tuple[str, str]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from textual import work
 
-from app.tui.files import MOST, project_files
+from app.tui.program.project_files import MOST, project_files
 from app.tui.shell import Shell
 from app.tui.widgets.cells import Span
 from app.tui.widgets.picker import Entry, Picker

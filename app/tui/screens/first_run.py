@@ -15,10 +15,10 @@ from textual import work
 from textual.binding import Binding
 from textual.message import Message
 
-from app import model_catalog, starter
-from app.model_catalog import Place
-from app.starter import StarterError, StoppedError
-from app.tui.dialogs import LineDialog
+from app.models import catalog, starter
+from app.models.catalog import Place
+from app.models.starter import StarterError, StoppedError
+from app.tui.screens.dialogs import LineDialog
 from app.tui.screens.waterfall import GIB, size
 from app.tui.widgets.cells import from_home
 from app.tui.widgets.choices import ChoicePage
@@ -86,9 +86,9 @@ class FirstRunPage(FirstRun):
     @classmethod
     def of_this_machine(cls) -> FirstRunPage:
         """The page with what is found here. Looks at folders and devices, so call it from a thread."""
-        gpu, free, total = model_catalog.memory()
+        gpu, free, total = catalog.memory()
         facts = machine_facts(gpu, free, total)
-        return cls(looked_at(model_catalog.places()), starter_fact=starter_words(free), machine=facts)
+        return cls(looked_at(catalog.places()), starter_fact=starter_words(free), machine=facts)
 
     def on_unmount(self) -> None:
         self._stop.set()
@@ -133,7 +133,7 @@ class FirstRunPage(FirstRun):
             return
         self.downloading(Download(name))
         try:
-            wanted = await asyncio.to_thread(model_catalog.offer, name)
+            wanted = await asyncio.to_thread(catalog.offer, name)
         except Exception as err:  # a network fails in many ways; each is told
             self.failed(str(err), getattr(err, "remedy", ""))
             return
@@ -142,7 +142,7 @@ class FirstRunPage(FirstRun):
         if answer.lower() not in ("y", "yes"):
             self.downloading(None)
             return
-        await self._run(wanted.repo, lambda progress: model_catalog.pull(wanted, progress))
+        await self._run(wanted.repo, lambda progress: catalog.pull(wanted, progress))
 
     @work(exclusive=True, group="first-run")
     async def _use_server(self) -> None:
@@ -162,7 +162,7 @@ class FirstRunPage(FirstRun):
     def _take_file(self, text: str) -> None:
         path = Path(text).expanduser()
         try:
-            model_catalog.facts(path)
+            catalog.facts(path)
         except Exception as err:  # whatever the file is, the page says why not
             self.failed(str(err), getattr(err, "remedy", ""))
             return

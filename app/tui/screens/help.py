@@ -10,14 +10,14 @@ from textual.binding import Binding
 from textual.widget import Widget
 from textual.widgets import Input
 
-from app.glyphs import Glyphs
-from app.help_topics import topic, topics
+from app.help.topics import topic, topics
+from app.markdown.fuzzy import match
+from app.terminal.glyphs import Glyphs
 from app.tui.screens.dialog import MAX_ROWS, Dialog, Hint, spread
 from app.tui.screens.pages import markdown_rows
 from app.tui.shell import Shell
 from app.tui.widgets.cells import Line, Span, fitted, plain
 from app.tui.widgets.filter import Filter
-from app.tui.widgets.fuzzy import match
 from app.tui.widgets.rows import BLANK, Row, RowList
 
 KeyRow = tuple[str, str, str]

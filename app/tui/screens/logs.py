@@ -13,12 +13,12 @@ from textual import work
 from textual.binding import Binding
 
 from app import paths
-from app.terminal import sanitize
+from app.terminal.output import sanitize
+from app.terminal.text_rows import wrapped
 from app.tui.screens.pages import Reader
 from app.tui.shell import Shell
 from app.tui.widgets.cells import Span
 from app.tui.widgets.rows import Row
-from app.tui.widgets.text_rows import wrapped
 
 FILES = ("engine.log", "native.log", "screen.log")
 TAIL_BYTES = 256 * 1024

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from app.model_catalog import LoadPlan, ModelFacts
+from app.models.catalog import LoadPlan, ModelFacts
 from app.tui.screens.waterfall import context_choices
 
 CACHES = ("f16", "q8_0")
@@ -19,7 +19,7 @@ CACHES = ("f16", "q8_0")
 
 
 class Catalog(Protocol):
-    """What is asked about files; `app.model_catalog` is one."""
+    """What is asked about files; `app.models.catalog` is one."""
 
     def facts(self, path: Path) -> ModelFacts: ...
     def plan(self, path: Path, *, context: int | None = None, cache: str | None = None) -> LoadPlan: ...

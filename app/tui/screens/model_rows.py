@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from app.glyphs import Glyphs
-from app.model_catalog import LoadPlan, ModelFacts
+from app.markdown.fuzzy import Match
+from app.models.catalog import LoadPlan, ModelFacts
+from app.terminal.glyphs import Glyphs
 from app.tui.screens.waterfall import fit, size
 from app.tui.widgets.cells import Line, Span, columns, cut_left, fitted, from_home, marked, plain, width_of
-from app.tui.widgets.fuzzy import Match
 from app.tui.widgets.rows import BLANK, Row
 
 _QUANT, _SIZE = 7, 8

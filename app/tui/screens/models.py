@@ -11,9 +11,10 @@ from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
-from app import model_catalog
-from app.model_catalog import LoadPlan
-from app.tui.model_state import short_name
+from app.frontend.model_name import short_name
+from app.markdown.fuzzy import Match, ranked
+from app.models import catalog as model_catalog
+from app.models.catalog import LoadPlan
 from app.tui.screens.dialog import Hint, spread
 from app.tui.screens.model_plans import CACHES, Catalog, ModelPlans
 from app.tui.screens.model_rows import Listed, ModelTable
@@ -32,7 +33,6 @@ from app.tui.widgets.cells import (
     wrapped,
 )
 from app.tui.widgets.filter import Filter
-from app.tui.widgets.fuzzy import Match, ranked
 from app.tui.widgets.rows import BLANK, Lines, Row, RowList
 
 if TYPE_CHECKING:

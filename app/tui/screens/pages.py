@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 from textual.binding import Binding
 from textual.widget import Widget
 
+from app.markdown.markdown import MarkdownText
+from app.markdown.rows import Mode, split_style
 from app.tui.screens.dialog import Dialog, Hint, spread
 from app.tui.shell import Shell
-from app.tui.transcript.markdown import MarkdownText
-from app.tui.transcript.rows import Mode, split_style
 from app.tui.widgets.cells import Span
-from app.tui.widgets.ink import Ink
 from app.tui.widgets.rows import Row, RowList
+from app.tui.widgets.style import Ink
 
 _ROLES = {
     "link": "accent",

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from app.commands import group_of
+from app.markdown.fuzzy import Match
 from app.tui.shell import Shell
 from app.tui.widgets.cells import Span
-from app.tui.widgets.fuzzy import Match
 from app.tui.widgets.picker import Entry, Picker
 from app.tui.widgets.rows import Row
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.config import KINDS
-from app.kinds import read
 from app.sessions.manager import SessionManager
-from app.setting_words import PARAMS
+from app.settings.config import KINDS
+from app.settings.kinds import read
+from app.settings.meanings import PARAMS
 from app.tui.screens.values import Shown, ValuesScreen, as_text
 from app.tui.shell import Shell
 from backend.types import LIBRARY_DEFAULTS

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from app import config, paths
-from app.config import KINDS, Value
-from app.kinds import wanted
-from app.setting_words import words_of
+from app import paths
+from app.settings import config
+from app.settings.config import KINDS, Value
+from app.settings.kinds import wanted
+from app.settings.meanings import words_of
 from app.tui.screens.values import UNSET, Shown, ValuesScreen, as_text
 from app.tui.shell import Shell
 from app.tui.widgets.cells import from_home

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from app import theming
-from app.theming import ThemeError
+from app.terminal import theming
+from app.terminal.theming import ThemeError
 from app.tui.shell import Shell
 from app.tui.widgets.cells import Span, plain
 from app.tui.widgets.picker import Entry, Picker
 from app.tui.widgets.rows import BLANK, Row
 
 if TYPE_CHECKING:
-    from app.tui.widgets.ink import Ink
+    from app.tui.widgets.style import Ink
 
 Describe = Callable[[str], theming.Theme]
 

@@ -14,9 +14,9 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from app.terminal import sanitize
+from app.terminal.output import sanitize
 from app.tui.widgets.cells import Span
-from app.tui.widgets.ink import ink_of
+from app.tui.widgets.style import ink_of
 from app.tui.widgets.wheel import Wheel
 
 DOUBTED, UNLIKELY = 0.5, 0.2

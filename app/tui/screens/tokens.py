@@ -17,8 +17,8 @@ from app.tui.screens.dialog import Dialog, Hint, spread
 from app.tui.screens.token_flow import Token, TokenFlow, percent, tokens_of, visible
 from app.tui.shell import Shell
 from app.tui.widgets.cells import Span, fitted, plain, wrapped
-from app.tui.widgets.ink import Ink
 from app.tui.widgets.rows import Lines, Row, RowList
+from app.tui.widgets.style import Ink
 
 _MOST_ALTERNATIVES = 20
 _METER_CELLS = 20

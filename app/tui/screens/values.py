@@ -10,12 +10,12 @@ from rich.cells import cell_len
 from textual import work
 from textual.binding import Binding
 
-from app.kinds import SettingError
+from app.markdown.fuzzy import Match
 from app.sessions.errors import FiresideError
+from app.settings.kinds import SettingError
 from app.tui.screens.dialog import Hint
 from app.tui.shell import Shell
 from app.tui.widgets.cells import Span, fitted, marked, plain, wrapped
-from app.tui.widgets.fuzzy import Match
 from app.tui.widgets.picker import Entry, Picker
 from app.tui.widgets.rows import Row
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from app.glyphs import Glyphs
-from app.model_catalog import LoadPlan
+from app.models.catalog import LoadPlan
+from app.terminal.glyphs import Glyphs
 from app.tui.widgets.cells import Span, wrapped
 from app.tui.widgets.rows import BLANK, Row
 

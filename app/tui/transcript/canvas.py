@@ -20,13 +20,13 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.widget import Widget
 
-from app.glyphs import UNICODE, Glyphs
-from app.theming import Palette, palette, read
+from app.markdown.rows import Mode, Row, Run
+from app.terminal.glyphs import UNICODE, Glyphs
+from app.terminal.theming import Palette, palette, read
 from app.tui.grid import NARROW, Grid, grid_of
 from app.tui.transcript.entry import LIVE_EDGE, Entry, Section, Sheet
 from app.tui.transcript.page import Page
 from app.tui.transcript.painter import Mark, Painter
-from app.tui.transcript.rows import Mode, Row, Run
 from app.tui.transcript.scrollbar import AsciiBar, HalfCellBar, thumb
 from app.tui.transcript.search import Search
 from app.tui.transcript.selection import Point, part_of, selected_text, span_of, to_offset

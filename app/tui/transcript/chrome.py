@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 
-from app.terminal import sanitize
+from app.markdown.rows import Row, Run
+from app.terminal.output import sanitize
 from app.tui.transcript.entry import Sheet
-from app.tui.transcript.rows import Row, Run
 from app.tui.widgets.cells import MAX_LINE_CHARS, cut
 
 GAP, GROUP_GAP = "  ", "   "

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.cells import cell_len
 
+from app.markdown.literal import LiteralText
+from app.markdown.rows import Body, Row, Run
 from app.tui.transcript.chrome import GAP, GROUP_GAP, line, one_line
 from app.tui.transcript.entry import LIVE_EDGE, PLAIN, Dress, Entry, Kind, Section, Sheet, with_body
-from app.tui.transcript.literal import LiteralText
-from app.tui.transcript.rows import Body, Row, Run
 from app.tui.widgets.cells import cut, plain
 
 if TYPE_CHECKING:
-    from app.tui.transcript.markdown import MarkdownText
+    from app.markdown.markdown import MarkdownText
 
 TIME_ROOM = 10
 """Cells that a turn of yours leaves free at the right."""
@@ -416,6 +416,6 @@ class Progress(Entry):
 
 def _markdown(text: str, *, finished: bool) -> MarkdownText:
     # Imported with the first text: an empty chat's first frame needs nothing of it (20 ms).
-    from app.tui.transcript.markdown import MarkdownText
+    from app.markdown.markdown import MarkdownText
 
     return MarkdownText(text, finished=finished)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import ClassVar, Literal, NamedTuple
 
-from app.glyphs import Glyphs
-from app.tui.transcript.rows import Body, Mode, Row, Run
+from app.markdown.rows import Body, Mode, Row, Run
+from app.terminal.glyphs import Glyphs
 
 Kind = Literal[
     "user", "name", "answer", "thought", "tool", "diff", "error", "note", "queued", "picture", "progress"

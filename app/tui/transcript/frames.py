@@ -15,8 +15,8 @@ from textual.reactive import Reactive
 from textual.selection import Selection
 from textual.widget import Widget
 
-from app.glyphs import UNICODE, Glyphs
-from app.theming import Palette
+from app.terminal.glyphs import UNICODE, Glyphs
+from app.terminal.theming import Palette
 from app.tui.grid import grid_of
 from app.tui.transcript.canvas import SCROLLBAR_CELLS, Canvas
 from app.tui.transcript.entry import Entry

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from app.graphics import Way
-from app.theming import Palette
+from app.terminal.graphics import Way
+from app.terminal.theming import Palette
 from app.tui.transcript.picture_entry import PictureRow
 from app.tui.transcript.pictures import Drawing, PictureError
 
@@ -45,7 +45,7 @@ def look_of(palette: Palette, way: Way, columns: int) -> Look:
         return Look(columns, "kitty", "", few_colors=False)
     ground, few_colors = palette.hex("surface"), palette.depth == "256"
     if few_colors:
-        from app.colors import indexed
+        from app.terminal.colors import indexed
 
         ground = indexed(palette.colors["surface"].index)
     return Look(columns, "blocks" if palette.tones and way != "off" else "off", ground, few_colors)

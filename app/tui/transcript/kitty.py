@@ -20,9 +20,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from app.terminal import in_tmux
+from app.markdown.rows import Row, Run
+from app.terminal.output import in_tmux
 from app.tui.transcript.pictures import Cell, Drawing, shrunk
-from app.tui.transcript.rows import Row, Run
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -15,13 +15,13 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from app.glyphs import Glyphs
-from app.textual_theme import laid_over, tone_style
-from app.theming import Attribute, Palette, Tone
+from app.markdown.links import web_address
+from app.markdown.rows import Row, Run, split_style
+from app.terminal.glyphs import Glyphs
+from app.terminal.textual_theme import laid_over, tone_style
+from app.terminal.theming import Attribute, Palette, Tone
 from app.tui.grid import Grid
 from app.tui.transcript.entry import LIVE_EDGE, Dress
-from app.tui.transcript.links import web_address
-from app.tui.transcript.rows import Row, Run, split_style
 
 _GROUNDS: dict[str, Tone] = {
     "page": "background",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from app.markdown.rows import Row, Run
 from app.tui.transcript.chrome import GAP, line
 from app.tui.transcript.entry import Dress, Entry, Kind, Section, Sheet
 from app.tui.transcript.pictures import Drawing
-from app.tui.transcript.rows import Row, Run
 from app.tui.widgets.cells import plain
 
 

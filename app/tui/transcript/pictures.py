@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.colors import indexed, rgb_of
-from app.tui.transcript.rows import Row, Run
+from app.markdown.rows import Row, Run
+from app.terminal.colors import indexed, rgb_of
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
+from app.markdown.diff import DiffBody
+from app.markdown.literal import LiteralText
+from app.markdown.rows import Body, Run
 from app.tui.transcript.chrome import GAP, line
-from app.tui.transcript.diff import DiffBody
 from app.tui.transcript.entry import PLAIN, Dress, Entry, Kind, Section, Sheet, with_body
-from app.tui.transcript.literal import LiteralText
-from app.tui.transcript.rows import Body, Run
 from app.tui.widgets.cells import plain
 
 SHOWN_ROWS = 8

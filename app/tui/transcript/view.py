@@ -16,14 +16,14 @@ from textual import events
 from textual.geometry import Offset
 from textual.message import Message
 
-from app.glyphs import UNICODE, Glyphs
-from app.theming import Palette
+from app.markdown.links import web_address
+from app.markdown.rows import CodeBlock
+from app.terminal.glyphs import UNICODE, Glyphs
+from app.terminal.theming import Palette
 from app.tui.transcript.entry import Entry, Place
 from app.tui.transcript.frames import Frames
-from app.tui.transcript.links import web_address
 from app.tui.transcript.page import Anchor
 from app.tui.transcript.painter import HREF
-from app.tui.transcript.rows import CodeBlock
 from app.tui.transcript.search import Hit, Search
 
 _MANY_ENTRIES = 500

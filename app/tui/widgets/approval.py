@@ -17,11 +17,11 @@ from textual.app import App
 from textual.message import Message
 from textual.timer import Timer
 
-from app.glyphs import Glyphs
+from app.frontend.question import Question, Scope, editable_json, read_field
+from app.terminal.glyphs import Glyphs
 from app.tui.keys import key_name, keys_at, shown
 from app.tui.widgets.card import SCOPES, QuestionCard
 from app.tui.widgets.card_field import CardField
-from app.tui.widgets.question import Question, Scope, editable_json, read_field
 
 ARM_AFTER_S = 0.5
 ALONE_S = 0.3

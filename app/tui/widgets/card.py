@@ -13,13 +13,13 @@ from textual.content import Content
 from textual.errors import NoWidget
 from textual.widgets import Static
 
-from app.glyphs import Glyphs
+from app.frontend.card_body import Body
+from app.frontend.question import Question, Scope, body_of, fact_rows, scope_row, title_row
+from app.terminal.glyphs import Glyphs
+from app.terminal.text_rows import RowSpans, Span, cut, padded, width_of, wrapped, wrapped_spans
 from app.tui.grid import Grid, grid_of
 from app.tui.keys import Labels
-from app.tui.widgets.card_body import Body
 from app.tui.widgets.card_field import CardField
-from app.tui.widgets.question import Question, Scope, body_of, fact_rows, scope_row, title_row
-from app.tui.widgets.text_rows import RowSpans, Span, cut, padded, width_of, wrapped, wrapped_spans
 
 CALL_ANSWERS = (
     ("allow_once", "once"),

@@ -9,9 +9,9 @@ from textual import events
 from textual.message import Message
 from textual.timer import Timer
 
-from app.terminal import sanitize
+from app.frontend.paste import normalized
+from app.terminal.output import sanitize
 from app.tui.widgets.key_order import KeysInOrder
-from app.tui.widgets.paste import normalized
 from app.tui.widgets.soft_rows import SoftArea
 
 SETTLE_S = 0.04

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.cells import cell_len, split_graphemes
 
-from app.terminal import sanitize
+from app.terminal.output import sanitize
 
 MAX_LINE_CHARS = 2000
 """Of one line of foreign text, what is looked at: no title makes a list slow."""

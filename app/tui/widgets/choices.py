@@ -14,8 +14,8 @@ from textual.widget import Widget
 
 from app.tui.grid import Grid, grid_of
 from app.tui.widgets.cells import Line, Span, fitted, width_of
-from app.tui.widgets.ink import Ink, ink_of
 from app.tui.widgets.rows import Row, laid_out
+from app.tui.widgets.style import Ink, ink_of
 from app.tui.widgets.wheel import Wheel
 
 _KEY_WIDTH = 9

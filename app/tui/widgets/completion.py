@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from textual.content import Content
 from textual.widgets import Static
 
-from app.glyphs import Glyphs
+from app.terminal.glyphs import Glyphs
+from app.terminal.text_rows import Span, cut, padded, width_of
 from app.tui.grid import Grid, grid_of
 from app.tui.widgets.cells import plain
-from app.tui.widgets.text_rows import Span, cut, padded, width_of
 
 MOST_ROWS = 8
 """With the one that tells how many more there are."""

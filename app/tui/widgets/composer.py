@@ -24,17 +24,17 @@ from textual.timer import Timer
 from textual.widgets import Static
 from textual.widgets.text_area import Edit, EditResult
 
-from app.glyphs import Glyphs
-from app.terminal import sanitize
+from app.frontend.draft import Beginning, as_keys
+from app.frontend.history import History
+from app.frontend.paste import Folds, is_long, normalized
+from app.terminal.glyphs import Glyphs
+from app.terminal.output import sanitize
 from app.tui.grid import Grid
-from app.tui.sending import Beginning, as_keys
-from app.tui.widgets.history import History
 from app.tui.widgets.key_order import KeysInOrder
-from app.tui.widgets.paste import Folds, is_long, normalized
 from app.tui.widgets.soft_rows import SoftArea
 
 if TYPE_CHECKING:
-    from app.tui.vi.hand import ViHand
+    from app.tui.vi.bindings import ViHand
 
 PLACEHOLDER = "message   / command   @ file   ! shell"
 GATHER_KEYS = 200

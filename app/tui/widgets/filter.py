@@ -9,11 +9,11 @@ from textual.geometry import Offset, Region
 from textual.message import Message
 from textual.widgets import Input
 
-from app.terminal import one_row, sanitize
+from app.terminal.output import one_row, sanitize
 from app.tui.widgets.cells import Line, Span, width_of
-from app.tui.widgets.ink import ink_of
 from app.tui.widgets.key_order import KeysInOrder
 from app.tui.widgets.rows import Lines, Row
+from app.tui.widgets.style import ink_of
 
 MAX_CHARS = 4000
 MAX_PASTE_CHARS = 100_000

@@ -13,7 +13,7 @@ from textual.message import Message
 from app.tui.grid import Grid
 from app.tui.widgets.cells import Line, Span, cut, cut_left, fitted, plain, wrapped
 from app.tui.widgets.choices import DETAIL_AT, Choice, ChoicePage, PageRow
-from app.tui.widgets.ink import Ink
+from app.tui.widgets.style import Ink
 
 MOST_PATH_CHARS = 4096
 

@@ -10,12 +10,12 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from app.figures import short_count
-from app.glyphs import Glyphs
-from app.starter import NAME as STARTER
+from app.models.starter import NAME as STARTER
+from app.terminal.figures import short_count
+from app.terminal.glyphs import Glyphs
+from app.terminal.text_rows import RowSpans, Span, cut, width_of, wrapped
 from app.tui.grid import Grid, grid_of
 from app.tui.widgets.cells import plain
-from app.tui.widgets.text_rows import RowSpans, Span, cut, width_of, wrapped
 
 __all__ = ["MOST_CHATS", "STARTER", "Facts", "Opening", "Recent", "Row", "opening_rows"]
 MOST_CHATS = 3

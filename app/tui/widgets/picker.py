@@ -12,11 +12,11 @@ from textual.binding import Binding
 from textual.widget import Widget
 from textual.widgets import Input
 
+from app.markdown.fuzzy import Match, ranked
 from app.tui.screens.dialog import Dialog, Hint, spread
 from app.tui.shell import Shell
 from app.tui.widgets.cells import Line, Span, fitted, marked, plain, width_of
 from app.tui.widgets.filter import Filter
-from app.tui.widgets.fuzzy import Match, ranked
 from app.tui.widgets.rows import BLANK, Lines, Row, RowList, heading
 
 AT_ONCE = 2000

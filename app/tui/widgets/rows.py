@@ -12,7 +12,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from app.tui.widgets.cells import Line, Span, joined, width_of
-from app.tui.widgets.ink import Ink, ink_of
+from app.tui.widgets.style import Ink, ink_of
 from app.tui.widgets.wheel import Wheel
 
 _KEPT_ON_SELECTION = frozenset(("success", "warning", "error"))

@@ -11,10 +11,10 @@ from textual.content import Content
 from textual.timer import Timer
 from textual.widgets import Static
 
-from app.glyphs import Glyphs
-from app.terminal import sanitize
+from app.terminal.glyphs import Glyphs
+from app.terminal.output import sanitize
+from app.terminal.text_rows import Span, cut, width_of, wrapped
 from app.tui.grid import Grid, grid_of
-from app.tui.widgets.text_rows import Span, cut, width_of, wrapped
 
 NEWS_S = 4.0
 DASHES = 3

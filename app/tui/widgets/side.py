@@ -18,12 +18,12 @@ from app.clock import now
 from app.tui.frame import is_tall
 from app.tui.widgets.ages import age, grouped
 from app.tui.widgets.cells import Span, cut, fitted, plain
-from app.tui.widgets.ink import ink_of
 from app.tui.widgets.rows import BLANK, Lines, Row, RowList, lines
+from app.tui.widgets.style import ink_of
 
 if TYPE_CHECKING:
-    from app.glyphs import Glyphs
     from app.sessions.snapshot import SessionSummary
+    from app.terminal.glyphs import Glyphs
     from app.tui.shell import LiveState, Shell
 
 ChatState = Literal["asks", "running", "waits", "new", "failed", "idle"]

@@ -9,10 +9,10 @@ from rich.cells import cell_len
 from textual.content import Content
 from textual.widgets import Static
 
-from app.figures import short_count
-from app.glyphs import Glyphs
+from app.terminal.figures import short_count
+from app.terminal.glyphs import Glyphs
+from app.terminal.text_rows import Span, cut
 from app.tui.grid import Grid, grid_of
-from app.tui.widgets.text_rows import Span, cut
 
 GAP = 3
 METER_CELLS = 8

@@ -10,11 +10,11 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from app.glyphs import Glyphs
-from app.terminal import sanitize
+from app.terminal.glyphs import Glyphs
+from app.terminal.output import sanitize
+from app.terminal.text_rows import Span, cut, spread
 from app.tui.grid import Grid, grid_of
 from app.tui.keys import key_name, keys_at
-from app.tui.widgets.text_rows import Span, cut, spread
 
 MOST_ROWS = 4
 

@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from app.config import Settings
-from app.glyphs import UNICODE
+from app.frontend.start import Start
+from app.markdown.sgr import Ink, Span
 from app.repl.console import Ended, Line
 from app.repl.face import ReplFace
-from app.repl.ink import Ink, Span
 from app.repl.loop import Loop
 from app.repl.page import StyledPage
 from app.repl.plain_page import PlainPage
-from app.theming import palette, read
-from app.tui.start import Start
-from backend.scripted import ScriptedEngine, Step
+from app.settings.config import Settings
+from app.terminal.glyphs import UNICODE
+from app.terminal.theming import palette, read
+from backend.engines.scripted import ScriptedEngine, Step
 
 Do = str | Line | Ended | Callable[[], Any]
 
@@ -129,7 +129,7 @@ async def chat(
     **start: Any,
 ) -> Told:
     """Run a whole chat; `steps` are the person's lines."""
-    import app.tui.start as beginning
+    import app.frontend.start as beginning
 
     engine = engine or ScriptedEngine(scripts, closed=True)
     person = Person(list(steps), list(answers), piped)

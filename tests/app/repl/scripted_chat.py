@@ -18,9 +18,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
 
-import app.tui.start as start  # noqa: E402
-from app import cli  # noqa: E402
-from backend.scripted import ScriptedEngine  # noqa: E402
+import app.frontend.start as start  # noqa: E402
+from app.cli import main as cli  # noqa: E402
+from backend.engines.scripted import ScriptedEngine  # noqa: E402
 from backend.types import EngineError, ReasoningPiece, ToolCall  # noqa: E402
 
 
@@ -42,7 +42,7 @@ async def wait_for(path: Path) -> None:
 
 
 def engine_of(script: Path) -> ScriptedEngine:
-    from backend.scripted import Pause
+    from backend.engines.scripted import Pause
 
     class Until(asyncio.Event):
         """Set once a file is there."""

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from app.commands.chats import SHOWN_ID_CHARS
-from app.config import Settings, Value
 from app.repl.console import Ended
 from app.repl.face import ReplFace
-from backend.scripted import CARD, Pause, ScriptedEngine
+from app.settings.config import Settings, Value
+from backend.engines.scripted import CARD, Pause, ScriptedEngine
 from backend.types import ContextOverflowError, EngineError, ReasoningPiece, ToolCall
 from tests.app.repl.chatting import chat, home_files, last_user_text, wait_until, written
 
@@ -566,7 +566,7 @@ async def test_a_rule_is_shown_and_taken_back() -> None:
 
 async def test_what_was_moved_aside_is_shown_and_put_back(tmp_path: Path) -> None:
     from app import paths
-    from tools.aside import Aside
+    from tools.sandbox.aside import Aside
 
     space = tmp_path / "space"
     space.mkdir()
@@ -634,7 +634,7 @@ async def test_a_choice_of_a_tool_is_made_by_its_number() -> None:
 async def test_a_repository_is_fetched_after_a_yes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from types import SimpleNamespace
 
-    from app import model_catalog
+    from app.models import catalog
 
     offer = SimpleNamespace(
         repo="someone/bird-GGUF",
@@ -644,8 +644,8 @@ async def test_a_repository_is_fetched_after_a_yes(monkeypatch: pytest.MonkeyPat
         free_bytes=10**12,
         licence="mit",
     )
-    monkeypatch.setattr(model_catalog, "offer", lambda name: offer)
-    monkeypatch.setattr(model_catalog, "pull", lambda wanted, progress: tmp_path / "bird.gguf")
+    monkeypatch.setattr(catalog, "offer", lambda name: offer)
+    monkeypatch.setattr(catalog, "pull", lambda wanted, progress: tmp_path / "bird.gguf")
     refused = await chat("/model someone/bird-GGUF", answers=["2"])
     assert "1.00 GB" in refused.seen and "licence mit" in refused.seen
     assert refused.engine.card.model_id == "scripted"

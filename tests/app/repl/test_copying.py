@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.clipboard import OSC52_LIMIT
+from app.terminal.clipboard import OSC52_LIMIT
 from tests.app.repl.terminal import scripted
 
 pytestmark = pytest.mark.timeout(120)

@@ -8,8 +8,8 @@ from typing import Any
 
 from app.repl.face import ReplFace
 from app.sessions.events import SessionHeartbeatEvent
-from app.sessions.hub import MAX_BEHIND
-from backend.scripted import Pause
+from app.sessions.turn.event_bus import MAX_BEHIND
+from backend.engines.scripted import Pause
 from tests.app.repl.chatting import chat, wait_until, written
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from app import paths
+from app.frontend.start import Start, open_manager
 from app.sessions.manager import SessionManager
-from app.tui.start import Start, open_manager
-from backend import host
-from backend.host import EngineHost
-from backend.scripted import Pause, ScriptedEngine
+from backend.engines import host
+from backend.engines.host import EngineHost
+from backend.engines.scripted import Pause, ScriptedEngine
 from backend.types import ModelLoadError
 from tests.app.process import shell
 from tests.app.repl.chatting import chat, wait_until
@@ -144,7 +144,7 @@ def _fails() -> SessionManager:
 
 
 def _settings() -> Any:
-    from app.config import Settings
+    from app.settings.config import Settings
 
     return Settings({})
 

@@ -7,15 +7,15 @@ import time
 from collections.abc import Generator, Sequence
 from pathlib import Path
 
+from app.frontend.draft import blocks_of
+from app.frontend.paste import Folds
+from app.frontend.question import Question
+from app.markdown.sgr import Span
 from app.repl.console import Line
 from app.repl.face import ReplFace
-from app.repl.ink import Span
 from app.repl.outside import run_shell
-from app.tui.sending import blocks_of
-from app.tui.widgets.paste import Folds
-from app.tui.widgets.question import Question
 from tests.app.repl.chatting import chat, last_user_text
-from tests.tui.test_approvals import Recorder, call
+from tests.app.tui.test_approvals import Recorder, call
 
 
 def pasted(text: str, before: str = "") -> Line:

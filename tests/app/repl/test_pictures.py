@@ -14,7 +14,7 @@ from PIL import Image
 
 from app.repl.face import ReplFace
 from backend.chat_engine import LoadSpec, Progress
-from backend.scripted import CARD, ScriptedEngine
+from backend.engines.scripted import CARD, ScriptedEngine
 from backend.types import ChatCard
 from tests.app.repl.chatting import Told, chat, last_user_text, wait_until
 

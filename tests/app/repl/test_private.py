@@ -6,7 +6,7 @@ import pytest
 
 from app.repl.chat import CLOSED
 from app.repl.face import ReplFace
-from backend.scripted import ScriptedEngine
+from backend.engines.scripted import ScriptedEngine
 from backend.types import EngineError
 from tests.app.repl.chatting import chat
 

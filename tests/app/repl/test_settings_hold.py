@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from app.repl.face import ReplFace
-from backend.scripted import CARD, ScriptedEngine
+from backend.engines.scripted import CARD, ScriptedEngine
 from tests.app.repl.chatting import chat
 
 

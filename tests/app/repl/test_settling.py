@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.glyphs import UNICODE
+from app.markdown.markdown import MarkdownText
+from app.markdown.rows import COLOUR, Mode, Row
+from app.markdown.sgr import Ink
 from app.repl import settling
-from app.repl.ink import Ink
 from app.repl.page import StyledPage
 from app.repl.settling import SettlingText
-from app.theming import palette, read
-from app.tui.transcript.markdown import MarkdownText
-from app.tui.transcript.rows import COLOUR, Mode, Row
+from app.terminal.glyphs import UNICODE
+from app.terminal.theming import palette, read
 
 BLOCKS = [
     "A plain paragraph of some words that is long enough to be wrapped at least once or twice.",

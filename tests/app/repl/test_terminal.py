@@ -514,7 +514,7 @@ def test_a_private_chat_leaves_no_word_on_a_disk(tmp_path: Path, isolated_home: 
 
 def test_the_prompt_needs_little_of_the_program() -> None:
     code = (
-        "import sys, app.cli, app.repl, app.repl.lines, app.repl.prompter;"
+        "import sys, app.cli.main, app.repl, app.repl.lines, app.repl.prompter;"
         "print([name for name in sys.modules if name.split('.')[0] in "
         "('textual', 'markdown_it', 'llama_cpp', 'httpx', 'pydantic', 'pygments', 'rich', 'tools', 'sqlite3')"
         " or name.startswith(('app.sessions', 'app.commands', 'backend'))])"

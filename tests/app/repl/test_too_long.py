@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from backend.scripted import CARD, ScriptedEngine
+from backend.engines.scripted import CARD, ScriptedEngine
 from tests.app.repl.chatting import chat, last_user_text
 
 LONG = " ".join(["word"] * 1400)

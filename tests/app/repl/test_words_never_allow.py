@@ -8,7 +8,7 @@ from prompt_toolkit.keys import Keys
 
 from app.repl.keys_input import _together
 from tests.app.repl.chatting import Told, chat
-from tests.tui.test_approvals import Recorder, call
+from tests.app.tui.test_approvals import Recorder, call
 
 LONG = "\n".join(f"row {number}" for number in range(90))
 

@@ -13,9 +13,9 @@ from typing import Any
 from app.sessions.errors import ConflictError
 from app.sessions.events import OutputItemDoneEvent, SessionInputConsumedEvent
 from app.sessions.manager import SessionManager
-from app.sessions.store import Store
-from backend.host import EngineHost
-from backend.scripted import Pause, ScriptedEngine
+from app.sessions.store.store import Store
+from backend.engines.host import EngineHost
+from backend.engines.scripted import Pause, ScriptedEngine
 from backend.types import ReasoningPiece, ToolCall
 from tests.app.sessions.conftest import EchoTool
 

@@ -12,9 +12,9 @@ import pytest
 from app.sessions.events import SessionEvent, SessionStatusEvent
 from app.sessions.items import Item
 from app.sessions.manager import SessionManager
-from app.sessions.store import Store
-from app.sessions.toolbox import Returned, ToolRun
-from backend.scripted import ScriptedEngine, Step
+from app.sessions.store.store import Store
+from app.sessions.turn.toolbox import Returned, ToolRun
+from backend.engines.scripted import ScriptedEngine, Step
 from backend.types import ToolCall
 
 Run = Callable[[dict[str, Any], ToolRun], Awaitable[str]]

@@ -24,13 +24,13 @@ from app.sessions.events import (
 )
 from app.sessions.items import FunctionCall, FunctionCallOutput, Item, Message, input_text
 from app.sessions.manager import SessionManager
-from app.sessions.store import Store
-from app.sessions.toolbox import ToolRun
-from app.terminal import replace_surrogates, sanitize
-from backend import wire
+from app.sessions.store.store import Store
+from app.sessions.turn.toolbox import ToolRun
+from app.terminal.output import replace_surrogates, sanitize
 from backend.chat_engine import LoadSpec, Request
-from backend.host import EngineHost
-from backend.scripted import ScriptedEngine
+from backend.engines import wire
+from backend.engines.host import EngineHost
+from backend.engines.scripted import ScriptedEngine
 from backend.types import ChatOutcome, GenerationConfig, Piece, ReasoningPiece, TextPiece, ToolCall
 from tests.app.sessions.conftest import EchoTool, Heard, MakeRoom, Room, call, listening
 from tools.output import clean_text as clean_of_tools

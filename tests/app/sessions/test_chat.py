@@ -25,8 +25,8 @@ from app.sessions.events import (
 from app.sessions.hooks import StreamHooks
 from app.sessions.items import FunctionCall, FunctionCallOutput, Message, output_text
 from app.sessions.query import Gathered, QueryStream
-from app.sessions.toolbox import ToolRun
-from backend.scripted import Pause
+from app.sessions.turn.toolbox import ToolRun
+from backend.engines.scripted import Pause
 from backend.types import ChatOutcome, EngineError
 from tests.app.sessions.conftest import EchoTool, MakeRoom, Room, call, listening
 

@@ -28,7 +28,7 @@ from app.sessions.events import (
 from app.sessions.hooks import StreamHooks
 from app.sessions.items import FunctionCall, FunctionCallOutput
 from app.sessions.snapshot import Ack, SessionSnapshot
-from app.sessions.store import Store
+from app.sessions.store.store import Store
 from tests.app.sessions.conftest import EchoTool, MakeRoom, Room, call, listening
 
 CLIENT = Agent("clerk", tools=({"name": "lookup", "runtime": "client"}, {"name": "echo"}))

@@ -745,7 +745,7 @@ def test_every_event_has_the_fields_of_the_catalogue(name: str) -> None:
 
 
 async def test_an_interruption_is_told_as_the_catalogue_says(tmp_path: Path) -> None:
-    from backend.scripted import Pause
+    from backend.engines.scripted import Pause
 
     async with managing(["one ", Pause(until=asyncio.Event())], folder=tmp_path) as manager:
         chat = await manager.sessions_chat()

@@ -14,7 +14,7 @@ from app.sessions.errors import FiresideError, InvalidInputError
 from app.sessions.events import ElicitationRequestEvent
 from app.sessions.importing import read_export
 from app.sessions.items import FunctionCall, FunctionCallOutput, Item, Message
-from app.sessions.rows import Change
+from app.sessions.store.rows import Change
 from backend.types import ReasoningPiece
 from tests.app.sessions.conftest import EchoTool, MakeRoom, Room, call, listening
 

@@ -15,9 +15,9 @@ from markdown_it import MarkdownIt
 
 from app.sessions import export
 from app.sessions.items import Message
-from backend.scripted import ScriptedEngine
+from backend.engines.scripted import ScriptedEngine
 from tests.app.sessions.conftest import MakeRoom, Room
-from tests.app.sessions.test_media import BLIND, SEES, ask, picture, showing, uploaded
+from tests.app.sessions.turn.test_media import BLIND, SEES, ask, picture, showing, uploaded
 
 EVIL = '"><script>*a*[b](c)`\x1b[2J\u202e.png'
 

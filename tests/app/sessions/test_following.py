@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from app.sessions import workplace
+from app.sessions import open_sessions
 from app.sessions.events import OutputItemDoneEvent, SessionInputConsumedEvent
 from app.sessions.manager import SessionManager
-from app.sessions.store import Store
-from backend.scripted import ScriptedEngine
+from app.sessions.store.store import Store
+from backend.engines.scripted import ScriptedEngine
 from tests.app.sessions.conftest import listening
 
 MESSAGE = {"type": "message", "data": {"role": "user", "content": "hello"}}
@@ -23,9 +23,9 @@ async def test_what_this_process_wrote_is_told_once(tmp_path: Path, monkeypatch:
     sleep = asyncio.sleep
 
     async def until_stored(seconds: float) -> None:
-        await (stored.wait() if seconds == workplace.FOLLOW_S else sleep(seconds))
+        await (stored.wait() if seconds == open_sessions.FOLLOW_S else sleep(seconds))
 
-    monkeypatch.setattr(workplace.asyncio, "sleep", until_stored)
+    monkeypatch.setattr(open_sessions.asyncio, "sleep", until_stored)
     manager = SessionManager(engine=ScriptedEngine([["one"]]), store=Store(tmp_path / "chats.db"))
     await manager.start()
     session_id = (await manager.create(None)).id
@@ -44,7 +44,7 @@ async def test_what_this_process_wrote_is_told_once(tmp_path: Path, monkeypatch:
 
 
 async def test_what_another_wrote_before_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workplace, "FOLLOW_S", 0.0)
+    monkeypatch.setattr(open_sessions, "FOLLOW_S", 0.0)
     other = SessionManager(engine=ScriptedEngine([["theirs"]]), store=Store(tmp_path / "chats.db"))
     await other.start()
     session_id = (await other.create(None)).id

@@ -25,7 +25,7 @@ from app.sessions.errors import FiresideError, InvalidInputError
 from app.sessions.importing import read_export
 from app.sessions.items import FunctionCallOutput
 from app.sessions.records import Json
-from app.sessions.store import Store
+from app.sessions.store.store import Store
 from tests.app.sessions.conftest import MakeRoom
 
 SOON_S = 20
@@ -114,9 +114,9 @@ SAID: Json = {"author": {"role": "user"}, "content": {"parts": ["x"]}}
 
 @pytest.mark.parametrize("at", [10**11, 10**18, -(10**18), -1, 2**63 - 1, 1.5e300, float("nan"), "soon"])
 async def test_times_that_are_in_the_store_already_are_shown(room: MakeRoom, tmp_path: Path, at: Any) -> None:
-    from app import session_commands
+    from app.cli import session_commands
     from app.commands import shared
-    from app.tui import story
+    from app.tui.chat import story
 
     chat = await room()
     [copy] = await chat.manager.import_(write(tmp_path / "x.jsonl", HEADER, item("a")))
@@ -320,7 +320,7 @@ async def test_a_store_that_fails_keeps_nothing_of_an_import(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("app.sessions.store.add_file", full)
+    monkeypatch.setattr("app.sessions.store.store.add_file", full)
     lines = [HEADER, item("a"), HEADER, file("f"), item("a")]
     with pytest.raises(OSError, match="No space"):
         await chat.manager.import_(write(tmp_path / "x.jsonl", *lines))

@@ -17,8 +17,8 @@ import pytest
 from app.sessions.errors import FiresideError
 from app.sessions.items import FunctionCall, FunctionCallOutput, Message
 from app.sessions.manager import SessionManager
-from app.sessions.store import Store
-from backend.scripted import ScriptedEngine
+from app.sessions.store.store import Store
+from backend.engines.scripted import ScriptedEngine
 from tests.app.sessions.conftest import Room
 
 ROOT = Path(__file__).parents[3]

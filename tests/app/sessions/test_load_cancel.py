@@ -9,8 +9,8 @@ import pytest
 from app.sessions.errors import FiresideError
 from app.sessions.manager import SessionManager
 from backend.chat_engine import LoadSpec, Progress
-from backend.local import InProcessEngine
-from backend.scripted import ScriptedEngine
+from backend.engines.local import InProcessEngine
+from backend.engines.scripted import ScriptedEngine
 from backend.types import ChatCard, ModelLoadError
 
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from app.sessions.events import ElicitationRequestEvent, ElicitationResolvedEvent, PolicyDeniedEvent
 from app.sessions.items import FunctionCallOutput
-from app.sessions.live import LiveSession
-from app.sessions.toolbox import MODES, Mode, ToolRun, bounded, is_as_wide
-from app.sessions.tools_room import ToolsRoom
-from backend.scripted import Pause
+from app.sessions.tools_adapter import ToolsRoom
+from app.sessions.turn.live import LiveSession
+from app.sessions.turn.toolbox import MODES, Mode, ToolRun, bounded, is_as_wide
+from backend.engines.scripted import Pause
 from backend.types import ToolCall
 from tests.app.sessions.conftest import EchoTool, Heard, MakeRoom, Room, call, listening
 from tools.definition import tool

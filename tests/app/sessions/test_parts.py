@@ -14,9 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.sessions import database
 from app.sessions.bundles import agent_from_bundle
-from app.sessions.database import Database
 from app.sessions.errors import FiresideError, InvalidInputError
 from app.sessions.events import (
     EVENT_TYPES,
@@ -30,10 +28,12 @@ from app.sessions.events import (
     SessionInterruptedEvent,
     event_from_wire,
 )
-from app.sessions.hub import MAX_BEHIND, Hub
 from app.sessions.items import ITEM_TYPES, item_from_wire, user_message
-from app.sessions.store import Store
-from tests.app.pdfs import encrypted, pdf
+from app.sessions.store import database
+from app.sessions.store.database import Database
+from app.sessions.store.store import Store
+from app.sessions.turn.event_bus import MAX_BEHIND, Hub
+from tests.app.files.pdfs import encrypted, pdf
 from tests.app.sessions.conftest import MakeRoom
 
 MODELLED = """
@@ -259,7 +259,7 @@ async def test_1_3_the_model_gets_a_pdfs_text_and_other_encodings(
     paper = await files.add(session, "paper.pdf", pdf("One page.", "Two."))
     old = await files.add(session, "old.txt", "für".encode("utf-16"))
     blocks = [{"file_id": paper.id}, {"file_id": old.id}]
-    monkeypatch.setattr("app.pdf_text.pdf_text", lambda data: pytest.fail("it was read a second time"))
+    monkeypatch.setattr("app.files.pdf.pdf_text", lambda data: pytest.fail("it was read a second time"))
     parts = await files.parts(session, blocks)
     assert parts[paper.id]["text"] == "[attached file paper.pdf]\nOne page.\fTwo.\n[end of paper.pdf]"
     assert "\nfür\n" in parts[old.id]["text"]

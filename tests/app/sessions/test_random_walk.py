@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.sessions.errors import ConflictError, InvalidInputError
-from app.sessions.history import NO_RESULT
 from app.sessions.items import FunctionCall, FunctionCallOutput, Message
 from app.sessions.manager import SessionManager
-from app.sessions.store import Store
-from backend.scripted import Pause, ScriptedEngine
+from app.sessions.store.store import Store
+from app.sessions.turn.history import NO_RESULT
+from backend.engines.scripted import Pause, ScriptedEngine
 from backend.types import EngineError
 from tests.app.sessions.conftest import EchoTool, Room, call, listening
 

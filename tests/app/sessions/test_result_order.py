@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.sessions.events import ElicitationRequestEvent, OutputItemDoneEvent
-from app.sessions.history import turns_of
 from app.sessions.items import FunctionCall, FunctionCallOutput, Item, user_message
-from app.sessions.toolbox import ToolRun
+from app.sessions.turn.history import turns_of
+from app.sessions.turn.toolbox import ToolRun
 from backend.chat import ChatTemplate
 from backend.types import ToolCall
 from tests.app.sessions.conftest import EchoTool, MakeRoom, Room, call, listening

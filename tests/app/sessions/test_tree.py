@@ -20,9 +20,9 @@ from app.sessions.events import (
 )
 from app.sessions.items import Item, Message, Reasoning
 from app.sessions.records import now
-from app.sessions.rows import Change
-from app.sessions.store import DELETED_KEPT_S, Store
-from backend.scripted import CARD, Pause, ScriptedEngine
+from app.sessions.store.rows import Change
+from app.sessions.store.store import DELETED_KEPT_S, Store
+from backend.engines.scripted import CARD, Pause, ScriptedEngine
 from backend.types import ReasoningPiece, TextPiece, TokenLogprob, usual_reserve
 from tests.app.sessions.conftest import EchoTool, MakeRoom, Room, call, listening
 

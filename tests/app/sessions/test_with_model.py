@@ -12,9 +12,9 @@ from app.sessions.errors import FiresideError
 from app.sessions.events import OutputTextDeltaEvent, SessionPrefillEvent, SessionUsageEvent
 from app.sessions.items import Message
 from app.sessions.manager import SessionManager
-from app.sessions.store import Store
-from backend.host import EngineHost
-from backend.local import InProcessEngine
+from app.sessions.store.store import Store
+from backend.engines.host import EngineHost
+from backend.engines.local import InProcessEngine
 from tests.app.sessions.conftest import listening
 
 pytestmark = [pytest.mark.model, pytest.mark.timeout(120)]

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from backend import native
 from backend.chat.format import CallSyntax, ChatFormat, Thought
 from backend.chat.grammar import reply_grammar
-from backend.chat.parser import ReplyParser
-from backend.chat.schema import SchemaError
+from backend.chat.parsing.parser import ReplyParser
+from backend.grammar.schema import SchemaError
 from backend.types import Grammar as Gbnf
 from backend.types import TextPiece
 from tests.backend.chat import published
-from tests.backend.chat.gbnf import Grammar, LlamaCpp
+from tests.backend.grammar.gbnf import Grammar, LlamaCpp
 from tests.limits import processor_time
 
 HERMES = ChatFormat(

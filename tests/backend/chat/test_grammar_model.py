@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from backend import load
-from backend.chat.validate import violations
+from backend.grammar.validate import violations
 from tests.backend.chat import published
 
 FAMILIES = ("Qwen-Qwen2.5-7B-Instruct", "Qwen3-Coder")

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from backend.chat import ChatTemplate
-from backend.chat.switches import Switches
+from backend.chat.learning.switches import Switches
 from backend.types import EFFORT_LEVELS, HeldPiece, ReasoningMode, ReasoningPiece, TextPiece
 from tests.backend.chat import published, roundtrip, toys
 from tests.backend.chat.toys import HERMES, PLAIN, THINK, THINK_OPEN, USER, anything, in_all_ways

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from backend.engine.engine import Engine
-from backend.engine.gbnf import GrammarError
 from backend.engine.params import EngineParams
 from backend.engine.request import Delta, Ended, EngineRequest
 from backend.engine.thought import ThoughtMarks
+from backend.grammar.check import GrammarError
 from backend.native import Model
 from backend.types import EngineError, GenerationConfig, Grammar
 

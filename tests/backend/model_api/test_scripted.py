@@ -17,7 +17,7 @@ from backend import (
     ToolCall,
 )
 from backend.chat_engine import LoadSpec
-from backend.scripted import Pause
+from backend.engines.scripted import Pause
 
 HELLO = Request(messages=[{"role": "user", "content": "hello there"}])
 

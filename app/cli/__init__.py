@@ -1,0 +1,1 @@
+"""The command line: what is typed after `fireside`, and how the faces start."""

@@ -1,0 +1,377 @@
+"""An open question of a session: what it asks, what may be answered, and the rows that show it.
+
+Whatever came from a model or a tool is written out with its invisible characters; nothing is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, cast
+
+from app.frontend.card_body import Body, Part, arguments_part, diff_part
+from app.terminal.glyphs import Glyphs
+from app.terminal.text_rows import RowSpans, Span, cut, spread, wrapped
+from tools.permission.preview import clean, one_row, value_text, visible
+
+Json = dict[str, Any]
+Kind = Literal["call", "form"]
+Scope = Literal["session", "always"]
+MAX_TARGET_CHARS = 200
+MOST_CUT_ROWS = 2
+"""Rows of a fact that stand outside of what scrolls; a longer one is whole within it."""
+MOST_TOUCHES = 3
+SHORT_TARGET = 36
+"""Of a target that a title shows whole on any screen."""
+_IN_A_DIFF = ("path", "content", "old_text", "new_text", "everywhere")
+"""Arguments that the diff of a change tells."""
+_LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+_UNSEEN = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f"
+    "\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\ue000-\uf8ff\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
+)
+"""What a text field would not show as something."""
+_BLANK: list[RowSpans] = [[]]
+_OWN = "These are your own arguments. They are checked once, as they run, and may be refused then."
+_TARGETS = ("path", "file", "command", "url", "pattern", "query", "code", "name")
+_CONTEXT_CHOICES = {
+    "compact": ("summarise older turns", "the model keeps the gist of them"),
+    "drop": ("leave out the oldest turns", "the model forgets them, the chat keeps them"),
+    "error": ("stop", "nothing is changed"),
+}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One answer of a form that chooses: its key, its words, and what it costs."""
+
+    key: str
+    value: Any
+    label: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One thing a form asks for."""
+
+    name: str
+    title: str
+    kind: str
+    default: str = ""
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question, as `response.elicitation_request` told it."""
+
+    id: str
+    session_id: str
+    kind: Kind
+    message: str
+    tool: str = ""
+    call_id: str = ""
+    arguments: Json = field(default_factory=dict[str, Any])
+    details: Json = field(default_factory=dict[str, Any])
+    offers: tuple[Json, ...] = ()
+    choices: tuple[Choice, ...] = ()
+    fields: tuple[Field, ...] = ()
+    edited: bool = False
+    """The arguments are a person's own, in place of the model's."""
+
+    @classmethod
+    def of(cls, session_id: str, event: Mapping[str, Any]) -> Question:
+        """The question in an event's wire form; `session_id` is the chat that showed it."""
+        params = _json(event.get("params"))
+        schema = _json(params.get("requestedSchema"))
+        properties = _json(schema.get("properties"))
+        is_call = params.get("phase") == "tool_call" and isinstance(params.get("tool"), str)
+        required = [str(name) for name in _list(schema.get("required"))]
+        return cls(
+            id=str(event.get("elicitation_id")),
+            session_id=str(params.get("target_session_id") or session_id),
+            kind="call" if is_call else "form",
+            message=(clean if is_call else visible)(str(params.get("message") or "")),
+            tool=str(params.get("tool") or ""),
+            call_id=str(params.get("call_id") or ""),
+            arguments=_json(params.get("arguments")),
+            details=_json(params.get("details")),
+            offers=tuple(_json(offer) for offer in _list(params.get("offers"))),
+            choices=() if is_call else _choices(str(params.get("policy_name")), properties),
+            fields=() if is_call else _fields(properties, required),
+        )
+
+    def offers_for(self, scope: Scope) -> list[Json]:
+        """The rules that may be saved for `scope`, narrow first."""
+        return [offer for offer in self.offers if scope in offer.get("scopes", ("session", "always"))]
+
+    def offer(self, scope: Scope, wider: int = 0) -> Json | None:
+        """One rule that may be saved for `scope`: the narrowest, or the one so many steps wider, around."""
+        found = self.offers_for(scope)
+        return found[wider % len(found)] if found else None
+
+    def without(self, scope: Scope) -> Question:
+        """The question where nothing can be remembered for `scope`."""
+        kept: list[Json] = []
+        for offer in self.offers:
+            scopes = [one for one in offer.get("scopes", ("session", "always")) if one != scope]
+            kept += [{**offer, "scopes": scopes}] if scopes else []
+        return replace(self, offers=tuple(kept))
+
+    def with_arguments(self, arguments: Json) -> Question:
+        """The question about a person's own arguments, of which nothing is known but themselves."""
+        return replace(self, message=_OWN, arguments=arguments, details={}, offers=(), edited=True)
+
+    @property
+    def target(self) -> str:
+        """The argument that says most, on one line."""
+        for name in _TARGETS:
+            value = self.arguments.get(name)
+            if isinstance(value, str) and value:
+                return one_row(value[:MAX_TARGET_CHARS])
+        return ""
+
+    @cached_property
+    def counts(self) -> tuple[int, int]:
+        """Lines added and removed."""
+        return max(0, self.diff.count("\n+") - 1), self.diff.count("\n-")
+
+    @property
+    def size(self) -> int:
+        """About how many characters have to be laid out."""
+        texts = [value for value in self.arguments.values() if isinstance(value, str)]
+        return len(self.diff) + len(self.message) + sum(map(len, texts))
+
+    @property
+    def diff(self) -> str:
+        """The change a call makes to a file; empty where it changes none."""
+        found = self.details.get("diff")
+        return found if isinstance(found, str) else ""
+
+
+def title_row(
+    question: Question, right: Sequence[Span], cells: int, glyphs: Glyphs, edited: bool = False
+) -> RowSpans:
+    """The first row of a card."""
+    if question.kind == "form":
+        return spread(
+            [("answer?", "bold $approval"), ("  ", ""), (_first(question, cells), "bold")], right, cells
+        )
+    left: RowSpans = [
+        ("approve?", "bold $approval"),
+        ("  ", ""),
+        (cut(one_row(question.tool), cells // 2, glyphs.cut_right), "bold"),
+    ]
+    taken = sum(len(text) for text, _ in (*left, *right)) + 12
+    if edited or question.edited:
+        left += [("  ", ""), ("with your arguments", "italic")]
+    elif question.target:
+        left += [("  ", ""), (cut(question.target, max(8, cells - taken), glyphs.cut_right), "")]
+    if question.diff:
+        added, removed = question.counts
+        left += [("   ", ""), (f"+{added:,}", "bold $diff-add"), (f" -{removed:,}", "bold $diff-remove")]
+    return spread(left, right, cells)
+
+
+def body_of(question: Question, cells: int, glyphs: Glyphs) -> Body:
+    """What is asked, whole: the change or the arguments, and what the rows around it had to cut."""
+    if question.kind == "form":
+        return Body([_form_rows(question, cells)])
+    parts: list[Part] = []
+    if len(one_row(question.tool)) > cells // 2:
+        parts.append([[(row, "bold")] for row in wrapped(one_row(question.tool), cells)])
+    if question.diff:
+        parts.append(diff_part(question.diff, cells, glyphs))
+        rest = {name: value for name, value in question.arguments.items() if name not in _IN_A_DIFF}
+        if rest:
+            parts += [_BLANK, arguments_part(rest, cells, glyphs)]
+    else:
+        parts.append(arguments_part(question.arguments, cells, glyphs))
+    if long := _long_facts(question, cells):
+        parts += [_BLANK, [[(row, "$muted")] for line in long for row in wrapped(line, cells)]]
+    return Body(parts)
+
+
+def fact_rows(question: Question, cells: int, glyphs: Glyphs) -> list[RowSpans]:
+    """Why it asks, what it would touch, and whether it is confined: few rows that are always in sight."""
+    if question.kind == "form":
+        return []
+    rows: list[RowSpans] = []
+    for line in _facts(question):
+        parts = wrapped(line, cells)
+        if len(parts) > MOST_CUT_ROWS:
+            parts = [*parts[: MOST_CUT_ROWS - 1], cut(parts[MOST_CUT_ROWS - 1] + " ", cells - 1, "")]
+            parts[-1] = parts[-1].rstrip() + glyphs.cut_right
+        rows += [[(part, "$muted")] for part in parts]
+    return rows
+
+
+def _facts(question: Question) -> list[str]:
+    touches = _touches(question)
+    more = len(touches) - MOST_TOUCHES
+    shown = touches[:MOST_TOUCHES] + ([f"and {more:,} more, listed above"] if more > 0 else [])
+    return [line for line in (question.message, *shown, _sandbox(question)) if line]
+
+
+def _long_facts(question: Question, cells: int) -> list[str]:
+    """Those that do not fit where they are always in sight."""
+    touches = _touches(question)
+    several = touches if len(touches) > MOST_TOUCHES else []
+    lines = (question.message, *touches[:MOST_TOUCHES], _sandbox(question))
+    long = [line for line in lines if len(wrapped(line, cells)) > MOST_CUT_ROWS]
+    return list(dict.fromkeys([*long, *several]))
+
+
+def _touches(question: Question) -> list[str]:
+    touches = [_in_one_row(line) for line in _list(question.details.get("touches"))]
+    if question.diff and touches == [f"writes {question.target}"] and len(touches[0]) <= SHORT_TARGET:
+        return []  # the title tells it, whole
+    return touches
+
+
+def _sandbox(question: Question) -> str:
+    return _in_one_row(question.details.get("sandbox") or "")
+
+
+def _in_one_row(text: object) -> str:
+    return clean(str(text)).replace("\n", " ")
+
+
+def scope_row(question: Question, name: str, wider: int, label: Callable[[str], str]) -> RowSpans:
+    """What an answer would allow, in words; `wider` is how often a wider rule was asked for.
+
+    `name` and `label`: of its key in the table of keys, and how a key is written; without a name the rule
+    that either scope would remember.
+    """
+    said: RowSpans = [(label(name), "bold $approval")] if name else []
+    match name:
+        case "" | "allow_chat" | "allow_always":
+            scope: Scope = "always" if name == "allow_always" else "session"
+            offer = question.offer(scope, wider)
+            if offer is None:
+                return [("nothing can be remembered for this call", "$muted")]
+            until = {
+                "": "in this chat, or from now on",
+                "allow_chat": "until this chat closes",
+                "allow_always": "from now on; /tools removes it",
+            }[name]
+            said += [(" allows ", "$muted"), (rule_text(offer), ""), (f" {until}", "$muted")]
+            if len(question.offers_for(scope)) > 1:
+                said += [("   ", ""), (label("allow_wider"), "bold $approval"), (" widens", "$muted")]
+            return said
+        case "allow_once":
+            return [*said, (" allows exactly this call, once", "$muted")]
+        case "allow_edited":
+            return [*said, (" lets you change the arguments, then asks again", "$muted")]
+        case "refuse":
+            return [*said, (" refuses, with a reason for the model if you like", "$muted")]
+        case _:
+            return [*said, (" refuses and stops the reply", "$muted")]
+
+
+def rule_text(offer: Mapping[str, Any]) -> str:
+    """What a rule allows, in words."""
+    return _in_one_row(offer.get("text", ""))
+
+
+def _form_rows(question: Question, cells: int) -> list[RowSpans]:
+    first = _first(question, cells)
+    rest = question.message[len(first) :].strip()
+    return [[(row, "")] for row in wrapped(rest, cells)] if rest else []
+
+
+def _first(question: Question, cells: int) -> str:
+    """As much of the message as the title row takes."""
+    rows = wrapped(question.message.split("\n")[0], max(10, cells - 20))
+    return rows[0]
+
+
+def _choices(policy: str, properties: Json) -> tuple[Choice, ...]:
+    """The answers of a form whose one field is a choice or a yes-or-no."""
+    if len(properties) != 1:
+        return ()
+    name, schema = next(iter(properties.items()))
+    schema = _json(schema)
+    if schema.get("type") == "boolean":
+        return (Choice("y", {name: True}, "yes"), Choice("n", {name: False}, "no"))
+    values = _list(schema.get("enum"))
+    if not values or len(values) > 9:
+        return ()
+    found: list[Choice] = []
+    labels = [one_row(str(value)) for value in values]
+    for number, value in enumerate(values, 1):
+        label, detail = labels[number - 1], ""
+        if labels.count(label) > 1 or not label:
+            label = one_row(value_text(value))
+        if policy == "context":
+            label, detail = _CONTEXT_CHOICES.get(str(value), (label, ""))
+        found.append(Choice(str(number), {name: value}, label, detail))
+    return tuple(found)
+
+
+def _fields(properties: Json, required: Sequence[str]) -> tuple[Field, ...]:
+    found: list[Field] = []
+    for name, raw in properties.items():
+        schema = _json(raw)
+        title = one_row(str(schema.get("title") or schema.get("description") or name))
+        default = schema.get("default")
+        shown = "" if default is None else editable(default)
+        found.append(Field(name, title, str(schema.get("type", "string")), shown, name in required))
+    return tuple(found)
+
+
+def read_field(asked: Field, text: str) -> Any:
+    """What a person wrote, as the field wants it. ValueError says what is wrong."""
+    match asked.kind:
+        case "integer":
+            try:
+                return int(text)
+            except ValueError:
+                raise ValueError(f"{asked.title}: a whole number, please.") from None
+        case "number":
+            try:
+                return float(text)
+            except ValueError:
+                raise ValueError(f"{asked.title}: a number, please.") from None
+        case "boolean":
+            if text.strip().lower() not in ("y", "yes", "true", "n", "no", "false"):
+                raise ValueError(f"{asked.title}: yes or no, please.")
+            return text.strip().lower() in ("y", "yes", "true")
+        case "array" | "object":
+            try:
+                return json.loads(text)
+            except (ValueError, RecursionError):
+                raise ValueError(f"{asked.title}: JSON, please.") from None
+        case _:
+            if asked.required and not text:
+                raise ValueError(f"{asked.title} is needed.")
+            return text
+
+
+def editable(value: Any) -> str:
+    """A value as a text that can be changed; nothing in it is invisible.
+
+    A text of its own loses what could not be seen; any other value is JSON, which spells that out.
+    """
+    if isinstance(value, str):
+        return _UNSEEN.sub("", _LINE_ENDS.sub("\n", value))
+    return editable_json(value)
+
+
+def editable_json(value: Any, indent: int | None = None) -> str:
+    """JSON that reads back as exactly `value`, with all that a screen would not show escaped."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent, default=repr)
+    return _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
+
+
+def _json(value: Any) -> Json:
+    return dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return list(cast("Sequence[Any]", value)) if isinstance(value, list | tuple) else []

@@ -1,0 +1,1 @@
+"""Markdown becomes rows of styled text, without a widget."""

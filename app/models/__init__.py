@@ -1,0 +1,1 @@
+"""Models for people: the catalogue of the picker, downloads, the starter."""

@@ -1,0 +1,1 @@
+"""One prompt, one answer: `fireside -p`, and text from a pipe."""

@@ -1,0 +1,310 @@
+"""Where a one-shot's answer goes: as text, as rendered Markdown, as one JSON object, as JSON lines.
+
+A sink gets every piece as it arrives, then either `end` or `fail`, once. Standard output carries
+the answer and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import IO, Any, Protocol
+
+from app.exits import Failure
+from app.markdown.stream import MarkdownStream
+from app.terminal.output import (
+    escape_json,
+    is_terminal,
+    notify,
+    prepare,
+    replace_surrogates,
+    sanitize,
+    takes_styles,
+)
+from backend.types import (
+    ChatOutcome,
+    HeldPiece,
+    Piece,
+    PrefillProgress,
+    ReasoningPiece,
+    TextPiece,
+    ToolCall,
+    ToolCallPiece,
+)
+
+SEPARATOR = "---"
+
+
+@dataclass
+class Reply:
+    """What has arrived of one reply."""
+
+    text: str = ""
+    reasoning: str = ""
+    outcome: ChatOutcome | None = None
+
+    def take(self, piece: TextPiece | ReasoningPiece | ChatOutcome) -> None:
+        """Add one piece."""
+        match piece:
+            case TextPiece():
+                self.text += piece.text
+            case ReasoningPiece():
+                self.reasoning += piece.text
+            case ChatOutcome():
+                self.outcome = piece
+
+
+@dataclass
+class Answer:
+    """What has arrived of everything that one call is to give."""
+
+    replies: list[Reply]
+    model: str
+    session_id: str | None = None
+    """The chat it is kept in; None where it is not kept."""
+    files: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    denied: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """The calls that were refused, each with its reason."""
+    failure: Failure | None = None
+    """Why the answer, whole as it looks, does not do."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is anything to show."""
+        return any(reply.text or reply.outcome for reply in self.replies)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The answer as the JSON formats show it: the first reply's fields, and a list of several."""
+        fields = [_reply_fields(reply) for reply in self.replies]
+        whole: dict[str, Any] = {
+            **fields[0],
+            "files": self.files,
+            "denied": self.denied,
+            "session_id": self.session_id,
+            "model": self.model,
+        }
+        if len(fields) > 1:
+            whole["replies"] = fields
+        return {**whole, **self.failure.as_dict()} if self.failure else whole
+
+
+class Sink(Protocol):
+    """What a one-shot writes its answer to."""
+
+    def take(self, piece: Piece) -> None: ...
+
+    def tell(self, event: Mapping[str, Any]) -> None: ...
+
+    def end(self, answer: Answer) -> None: ...
+
+    def fail(self, failure: Failure, answer: Answer) -> None: ...
+
+
+class TextSink:
+    """Standard output as text: rendered where it is a terminal that takes styles, else unchanged."""
+
+    def __init__(self, *, show_thinking: bool, extract: bool) -> None:
+        self._out = prepare(sys.stdout)
+        self._show_thinking = show_thinking
+        self._extract = extract
+        self._is_terminal = is_terminal(sys.stdout)
+        self._markdown = MarkdownStream(self._out) if takes_styles(sys.stdout) else None
+        self._waiting: dict[int, list[TextPiece | ReasoningPiece | ChatOutcome]] = {}
+        self._current = 0
+        self._begun = False
+        self._held: list[str] = []
+        self._last = "\n"
+        self._thinking = False
+
+    def take(self, piece: Piece) -> None:
+        """Show the piece, or keep it until the replies before its own are finished."""
+        if not isinstance(piece, TextPiece | ReasoningPiece | ChatOutcome):
+            return
+        self._waiting.setdefault(piece.reply, []).append(piece)
+        while waiting := self._waiting.pop(self._current, None):
+            for item in waiting:
+                self._show(item)
+
+    def tell(self, event: Mapping[str, Any]) -> None:
+        """A session's event; its words come as pieces."""
+
+    def end(self, answer: Answer) -> None:
+        """Everything is shown already."""
+
+    def fail(self, failure: Failure, answer: Answer) -> None:
+        """Keep what was shown, and say on standard error what went wrong."""
+        self._write("".join(self._held))
+        if self._markdown is not None:
+            self._markdown.finish(draw=False)
+        elif self._last != "\n":
+            self._write("\n")
+        notify(str(failure))
+
+    def _show(self, piece: TextPiece | ReasoningPiece | ChatOutcome) -> None:
+        if not self._begun and self._current:
+            self._write(f"{SEPARATOR}\n")
+        self._begun = True
+        match piece:
+            case ReasoningPiece():
+                self._think(piece.text)
+            case TextPiece():
+                self._answer(piece.text)
+            case ChatOutcome():
+                self._finish_reply()
+
+    def _answer(self, text: str) -> None:
+        if self._thinking:
+            self._think("\n")
+            self._thinking = False
+        if self._extract:
+            self._held.append(text)
+        elif self._markdown is not None:
+            self._markdown.write(text)
+        else:
+            self._write(text)
+
+    def _think(self, text: str) -> None:
+        if self._show_thinking and sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]
+            self._thinking = True
+            sys.stderr.write(sanitize(text))
+            sys.stderr.flush()
+
+    def _finish_reply(self) -> None:
+        if self._extract:
+            held = "".join(self._held)
+            self._held.clear()
+            block = first_fenced_block(held)
+            if block is None:
+                notify("the reply contains no fenced block; this is the whole reply")
+            self._write(held if block is None else block)
+        elif self._markdown is not None:
+            self._markdown.finish()
+        if self._last != "\n":
+            self._write("\n")
+        self._current, self._begun = self._current + 1, False
+
+    def _write(self, text: str) -> None:
+        if text:
+            self._last = text[-1]  # first: a signal may end this method right after the write
+            self._out.write(sanitize(text) if self._is_terminal else replace_surrogates(text))
+            self._out.flush()
+
+
+class JsonSink:
+    """Standard output as exactly one JSON object, whatever happens."""
+
+    def __init__(self) -> None:
+        self._out = prepare(sys.stdout)
+
+    def take(self, piece: Piece) -> None:
+        """Nothing is shown before the end."""
+
+    def tell(self, event: Mapping[str, Any]) -> None:
+        """Nothing is shown before the end."""
+
+    def end(self, answer: Answer) -> None:
+        """Print the answer: the reply's fields, and all `replies` where several were asked for."""
+        write_json(self._out, answer.as_dict())
+
+    def fail(self, failure: Failure, answer: Answer) -> None:
+        """Print the failure, with what had arrived of the answer."""
+        partial = answer.as_dict() if answer.begun else {}
+        write_json(self._out, {**partial, **failure.as_dict()})
+
+
+class JsonLinesSink:
+    """Standard output as one JSON object per event, as it happens; the last one is `done` or `error`."""
+
+    def __init__(self) -> None:
+        self._out = prepare(sys.stdout)
+
+    def take(self, piece: Piece) -> None:
+        """Print the piece."""
+        if (event := _event(piece)) is not None:
+            write_json(self._out, event)
+
+    def tell(self, event: Mapping[str, Any]) -> None:
+        """A session's event; here the pieces are the events."""
+
+    def end(self, answer: Answer) -> None:
+        """Print the whole answer once more, as the last event."""
+        write_json(self._out, {"type": "done", **answer.as_dict()})
+
+    def fail(self, failure: Failure, answer: Answer) -> None:
+        """Print the failure as the last event."""
+        write_json(self._out, {"type": "error", **failure.as_dict()})
+
+
+class EventsSink(JsonLinesSink):
+    """As `JsonLinesSink`, for a turn of a session: its typed events in the shapes of the wire."""
+
+    def take(self, piece: Piece) -> None:
+        """Its event was told already."""
+
+    def tell(self, event: Mapping[str, Any]) -> None:
+        """Print the event."""
+        write_json(self._out, event)
+
+
+def first_fenced_block(text: str) -> str | None:
+    """The code of the first fence of a Markdown text, as the screen would show it; None without a fence."""
+    from app.markdown.markdown import MarkdownText  # 60 ms that only this needs
+
+    blocks = MarkdownText(text, finished=True).code_blocks()
+    return next((block.code for block in blocks if block.fenced), None)
+
+
+def write_json(out: IO[str], value: Mapping[str, Any]) -> None:
+    """`value` as one line of JSON; a terminal gets it without a character that it would obey or hide."""
+    text = replace_surrogates(json.dumps(value, ensure_ascii=False))
+    out.write((escape_json(text) if is_terminal(out) else text) + "\n")
+    out.flush()
+
+
+def _reply_fields(reply: Reply) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "text": reply.text,
+        "reasoning": reply.reasoning,
+        "tool_calls": [call.to_message() for call in reply.outcome.tool_calls] if reply.outcome else [],
+    }
+    if (report := reply.outcome) is None:
+        return fields
+    return fields | {
+        "finish": report.finish,
+        "stop_match": report.stop_match,
+        "seed": report.seed,
+        "truncated": report.truncated,
+        "schema_errors": list(report.schema_errors),
+        "usage": {
+            "prompt_tokens": report.prompt_tokens,
+            "reused_tokens": report.reused_tokens,
+            "new_tokens": report.new_tokens,
+            "reasoning_tokens": report.reasoning_tokens,
+        },
+        "timings": {
+            "queue_s": report.queue_s,
+            "prefill_s": report.prefill_s,
+            "decode_s": report.decode_s,
+            "time_to_first_token_s": report.time_to_first_token_s,
+            "tokens_per_second": report.tokens_per_second,
+        },
+    }
+
+
+def _event(piece: Piece) -> dict[str, Any] | None:
+    match piece:
+        case TextPiece(text=text, reply=reply):
+            return {"type": "text", "reply": reply, "text": text}
+        case ReasoningPiece(text=text, reply=reply):
+            return {"type": "reasoning", "reply": reply, "text": text}
+        case ToolCallPiece():
+            delta = {"index": piece.index, "name": piece.name, "arguments_delta": piece.arguments_delta}
+            return {"type": "tool_call_delta", "reply": piece.reply, **delta}
+        case ToolCall():
+            return {**piece.to_message(), "type": "tool_call"}
+        case PrefillProgress(done=done, total=total, reused=reused):
+            return {"type": "prefill", "done": done, "total": total, "reused": reused}
+        case HeldPiece() | ChatOutcome():
+            return None

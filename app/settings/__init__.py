@@ -1,0 +1,1 @@
+"""Settings: their table, where each value comes from, profiles, and what a trusted folder brings."""

@@ -1,0 +1,1 @@
+"""What a terminal can show and is sent: colours, signs, the clipboard, and the guards around it."""

@@ -1,0 +1,1 @@
+"""One chat on the screen: its view, its events, its items as entries."""

@@ -1,0 +1,1 @@
+"""The full-screen program: its open chats, draft, model, and where keys go."""

@@ -1,0 +1,1 @@
+"""What a chat template's renderings show of its format."""

@@ -1,0 +1,1 @@
+"""Replies read as text, thoughts and calls."""

@@ -1,0 +1,1 @@
+"""GGUF files: found, read and checked before llama.cpp sees them."""

@@ -1,0 +1,1 @@
+"""JSON Schema as GBNF, and the check of what no grammar can express."""

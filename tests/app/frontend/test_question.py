@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from app.frontend.card_body import diff_rows
+from app.frontend.question import Field, Question, body_of, read_field
+from app.terminal.glyphs import ASCII, UNICODE, Glyphs
+from app.terminal.text_rows import pieces, wrapped
+
+DIFF = """--- a
++++ b
+@@ -1,9 +1,9 @@
+ one
+ two
+ three
+ four
+-old = data["x"]
++old = data.get("y")
+ six
+ seven
+ eight
+"""
+
+
+def rows(diff: str, cells: int = 60) -> list[str]:
+    return ["".join(text for text, _ in row).rstrip() for row in diff_rows(diff, cells, UNICODE)]
+
+
+def test_a_diff_has_numbers_signs_and_two_rows_around() -> None:
+    assert [row.split() for row in rows(DIFF)] == [
+        ["3", "three"],
+        ["4", "four"],
+        ["5", "-", "old", "=", 'data["x"]'],
+        ["5", "+", "old", "=", 'data.get("y")'],
+        ["6", "six"],
+        ["7", "seven"],
+    ]
+
+
+def test_changed_words_are_marked() -> None:
+    styled = [part for row in diff_rows(DIFF, 60, UNICODE) for part in row]
+    marked = [text for text, style in styled if style.startswith("bold $diff-add on")]
+    assert any(".get(" in text for text in marked)
+    assert not any("old = data" in text for text in marked)
+
+
+def test_lines_too_long_wrap_and_nothing_is_lost() -> None:
+    long = "x" * 100
+    found = "".join(rows(f"@@ -1 +1 @@\n-{long}\n+{long}y\n", 40))
+    assert found.count("x") == 200
+    assert found.endswith("y")
+
+
+def test_controls_in_a_diff_are_written_out() -> None:
+    found = "".join(rows("@@ -1 +1 @@\n-a\n+a\x1b[8m\u202eb\n"))
+    assert "\u241b[8m" in found and "U+202E" in found
+
+
+def test_a_call_shows_every_argument_and_a_form_its_choices() -> None:
+    call = Question.of(
+        "s1",
+        {
+            "elicitation_id": "e1",
+            "params": {
+                "phase": "tool_call",
+                "tool": "run",
+                "arguments": {"command": "ls\n\u202eevil", "count": 3},
+                "offers": [{"text": "ls", "scopes": ["session"], "id": "0"}],
+                "target_session_id": "child",
+            },
+        },
+    )
+    assert (call.kind, call.session_id, call.tool) == ("call", "child", "run")
+    assert call.offer("session") is not None and call.offer("always") is None
+    shown = "\n".join("".join(text for text, _ in row) for row in body_of(call, 60, UNICODE).rows(0, 99))
+    assert "ls" in shown and "U+202E" in shown and "3" in shown
+    schema = {"properties": {"choice": {"enum": ["compact", "drop", "error"]}}}
+    form = Question.of(
+        "s1",
+        {"elicitation_id": "e2", "params": {"policy_name": "context", "requestedSchema": schema}},
+    )
+    assert [(one.key, one.value) for one in form.choices] == [
+        ("1", {"choice": "compact"}),
+        ("2", {"choice": "drop"}),
+        ("3", {"choice": "error"}),
+    ]
+
+
+@pytest.mark.parametrize("event", [{}, {"params": None}, {"params": {"offers": [1], "arguments": "no"}}])
+def test_a_malformed_question_is_still_a_question(event: dict[str, object]) -> None:
+    question = Question.of("s", event)
+    assert question.kind == "form"
+    body_of(question, 40, UNICODE)
+
+
+def test_fields_are_read_by_their_kind() -> None:
+    assert read_field(Field("n", "n", "integer"), "3") == 3
+    assert read_field(Field("n", "n", "boolean"), "yes") is True
+    assert read_field(Field("n", "n", "array"), "[1]") == [1]
+    for kind, text in (("integer", "x"), ("number", "x"), ("boolean", "x"), ("object", "{")):
+        with pytest.raises(ValueError, match="please"):
+            read_field(Field("n", "n", kind), text)
+
+
+@settings(deadline=None)
+@given(st.text(st.characters(exclude_categories=("C", "Z"))), st.integers(2, 30))
+def test_pieces_fit_and_are_the_whole(text: str, cells: int) -> None:
+    found = list(pieces(text, cells))
+    assert "".join(found) == text
+    assert all(cell_len(piece) <= cells for piece in found)
+
+
+@settings(deadline=None)
+@given(st.text("ab cd \n"), st.integers(1, 20))
+def test_wrapped_words_are_all_there(text: str, cells: int) -> None:
+    found = wrapped(text, cells)
+    assert "".join("".join(found).split()) == "".join(text.split())
+    assert all(cell_len(row) <= cells for row in found)
+
+
+def text_of_body(arguments: dict[str, Any], glyphs: Glyphs) -> list[str]:
+    body = body_of(Question("e1", "s1", "call", "", tool="t", arguments=arguments), 60, glyphs)
+    return ["".join(text for text, _ in row).rstrip() for row in body.rows(0, len(body))]
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
+def test_a_name_looks_like_no_value_and_like_no_other_name(glyphs: Glyphs) -> None:
+    rule = glyphs.aside
+    honest = text_of_body({"command": "ls", "path": "x"}, glyphs)
+    for name in (f"path {rule} x", f"command {rule} ls", f"command {rule} ls and more", f"path {rule}"):
+        rows = text_of_body({name: "y"}, glyphs)
+        assert not any(row.startswith((f"path {rule}", f"command {rule}")) for row in rows)
+    assert text_of_body({"a": "x", "": "y"}, glyphs) != text_of_body({"a": "x\ny"}, glyphs)
+    assert honest == [f"command {rule} ls", f"path    {rule} x"]
+
+
+def test_choices_of_a_form_that_differ_look_different() -> None:
+    event = {
+        "params": {"requestedSchema": {"properties": {"it": {"enum": [1, "1", True, "True", None, ""]}}}}
+    }
+    labels = [choice.label for choice in Question.of("s", event).choices]
+    assert len(set(labels)) == 6 and all(labels)

@@ -1,0 +1,1 @@
+"""What a call would do, who may allow it, and what may be remembered."""

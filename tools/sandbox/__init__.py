@@ -1,0 +1,1 @@
+"""Bubblewrap, the proof that it holds, and what a run leaves that becomes code."""
