@@ -161,7 +161,11 @@ def test_every_value_has_the_fields_of_the_table(kind: type) -> None:
         assert kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(("method", "positional", "keywords"), SIGNATURES, ids=lambda each: str(each)[:60])
+@pytest.mark.parametrize(
+    ("method", "positional", "keywords"),
+    SIGNATURES,
+    ids=lambda each: getattr(each, "__qualname__", str(each))[:60],
+)
 def test_every_method_takes_what_its_signature_says(
     method: Callable[..., Any], positional: tuple[str, ...], keywords: dict[str, Any]
 ) -> None:
