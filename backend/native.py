@@ -608,17 +608,3 @@ class Context:
     def lowest(self, slot: int) -> int:
         """The lowest position held, -1 when empty."""
         return C.llama_memory_seq_pos_min(self.memory, slot)
-
-    def save_slot(self, slot: int, *, partial: bool = False) -> bytes | None:
-        """The state of one slot. `partial` keeps only what cannot be cut (recurrent state, window)."""
-        flags = 1 if partial else 0
-        size = C.llama_state_seq_get_size_ext(self.handle, slot, flags)
-        buffer = (ctypes.c_uint8 * size)()
-        written = C.llama_state_seq_get_data_ext(self.handle, buffer, size, slot, flags)
-        return bytes(buffer[:written]) if written else None
-
-    def restore_slot(self, slot: int, state: bytes, *, partial: bool = False) -> bool:
-        """Put a saved state back into a slot."""
-        buffer = (ctypes.c_uint8 * len(state)).from_buffer_copy(state)
-        flags = 1 if partial else 0
-        return bool(C.llama_state_seq_set_data_ext(self.handle, buffer, len(state), slot, flags))

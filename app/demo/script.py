@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from app.bounded import parsed_toml
 from app.exits import ExitCode, Failure
-from app.toml_text import parsed_toml
 
 Face: TypeAlias = Literal["tui", "repl", "shell"]
 Scope: TypeAlias = Literal["once", "session", "always", "edit", "no", "stop"]

@@ -10,13 +10,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from time import perf_counter
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from app.markdown.highlight import Highlighter, Line
 from app.markdown.rows import COLOUR, CodeBlock, Ground, Mode, Row, Run
 from app.markdown.wrap import breaks, run_starts, slice_runs
 from app.terminal.output import sanitize
-from app.tui.transcript.entry import PLAIN, Entry, Kind, Section, Sheet, with_body
 
 CONTEXT = 2
 """Unchanged lines shown around a change."""
@@ -149,32 +148,6 @@ class DiffBody:
 
     def code_blocks(self) -> list[CodeBlock]:
         return []
-
-
-class DiffEntry(Entry):
-    """A change of a file, standing by itself."""
-
-    kind: ClassVar[Kind] = "diff"
-
-    @property
-    def beside(self) -> int:
-        return 0
-
-    def __init__(self, source: str, *, id: str = "") -> None:
-        """`source` is a unified diff."""
-        super().__init__(id=id)
-        self._body = DiffBody(source)
-
-    @property
-    def source(self) -> str:
-        return self._body.source
-
-    @property
-    def body(self) -> DiffBody:
-        return self._body
-
-    def arrange(self, sheet: Sheet) -> list[Section]:
-        return [with_body(self._body, PLAIN, sheet.measure)]
 
 
 def _parse(source: str) -> Iterator[DiffLine]:

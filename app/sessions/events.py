@@ -5,17 +5,13 @@ One class per row of the catalogue; an event of a type that is not here cannot b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 from app.characters import clean_fields
-from app.sessions.errors import InvalidInputError
-from app.sessions.items import Item, item_from_wire
-from app.sessions.records import Json, from_json, now, to_json
+from app.sessions.items import Item
+from app.sessions.records import Json, now, to_json
 from app.sessions.shapes import ConsumedInput, Interruption, shape_fields
-
-TERMINAL_STATUSES = ("completed", "failed", "incomplete", "cancelled")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -458,28 +454,3 @@ def response_of(event: SessionEvent) -> str | None:
             return event.response_id
         case _:
             return None
-
-
-def event_from_wire(data: Mapping[str, Any]) -> SessionEvent | None:
-    """The event a JSON object describes; None for one that is unknown or malformed."""
-    kind = EVENT_TYPES.get(str(data.get("type")))
-    if kind is None:
-        return None
-    body: Json = dict(data)
-    if kind.nested:
-        inner = body.get("data")
-        if not isinstance(inner, dict):
-            return None
-        body = {**inner, "sequence_number": data.get("sequence_number")}  # pyright: ignore[reportUnknownVariableType]
-        if kind is SessionInputConsumedEvent:
-            body["type_"] = body.pop("type", None)
-    try:
-        if issubclass(kind, ResponseEvent):
-            response = from_json(Response, body.get("response") or {}, "response")
-            return kind(response=response, sequence_number=body.get("sequence_number"))
-        if kind is OutputItemDoneEvent:
-            item = item_from_wire(body.get("item") or {})
-            return OutputItemDoneEvent(item=item, sequence_number=body.get("sequence_number"))
-        return from_json(kind, body, kind.type)
-    except InvalidInputError:
-        return None

@@ -362,7 +362,7 @@ def _parsed(data: bytes, origin: str) -> dict[str, Any]:
         raise SettingError(f"{origin} is not UTF-8 text (byte {err.start}).") from err
     if not text:
         return {}
-    from app.toml_text import parsed_toml
+    from app.bounded import parsed_toml
 
     try:
         return parsed_toml(text)

@@ -9,14 +9,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from app.terminal.colors import indexed
-from app.terminal.theming import CODE, REVERSE, TONES, Attribute, Code, Palette, Style, Tone
+from app.terminal.theming import REVERSE, TONES, Attribute, Palette, Style, Tone
 
 if TYPE_CHECKING:
     import prompt_toolkit.output
     import prompt_toolkit.styles
     import rich.style
-    import rich.syntax
-    import rich.theme
 
 PLAIN: Final = Style("text")
 
@@ -49,66 +47,6 @@ def rich_style(
         underline="underline" in flags or None,
         dim="dim" in flags or None,
         reverse=(on is not None and not palette.tones and palette.ansi[on] == REVERSE) or None,
-    )
-
-
-def rich_theme(palette: Palette) -> rich.theme.Theme:
-    """Every tone by its name, code as `code.keyword`, and Rich's own Markdown styles by look.md."""
-    from rich.style import Style as RichStyle
-    from rich.theme import Theme as RichTheme
-
-    plain, bold, italic = RichStyle.null(), RichStyle(bold=True), RichStyle(italic=True)
-    muted, faint = rich_style(palette, "muted"), rich_style(palette, "faint")
-    link = rich_style(palette, "accent", None, ("underline",))
-    styles: dict[str, RichStyle | str] = {tone: rich_style(palette, tone) for tone in TONES}
-    styles |= {f"code.{kind}": code_style(palette, kind) for kind in CODE}
-    styles |= {f"markdown.h{level}": bold for level in range(1, 7)}
-    styles |= {"markdown.em": italic, "markdown.emph": italic, "markdown.strong": bold}
-    styles |= {"markdown.block_quote": muted, "markdown.hr": faint, "markdown.list": plain}
-    styles |= {"markdown.item.bullet": muted, "markdown.item.number": muted}
-    styles |= {"markdown.link": link, "markdown.link_url": link, "markdown.table.header": bold}
-    styles |= {"markdown.table.border": faint, "markdown.code_block": plain, "repr.number": plain}
-    styles["markdown.code"] = rich_style(palette, "text", "chip")
-    return RichTheme(styles)
-
-
-def rich_syntax(palette: Palette) -> rich.syntax.ANSISyntaxTheme:
-    """The colours of code, for `rich.syntax.Syntax(theme=...)`."""
-    from pygments import token
-    from rich.syntax import ANSISyntaxTheme
-
-    def style(kind: Code) -> rich.style.Style:
-        return code_style(palette, kind)
-
-    return ANSISyntaxTheme(
-        {
-            token.Token: rich_style(palette, "text"),
-            token.Keyword: style("keyword"),
-            token.String: style("string"),
-            token.Number: style("number"),
-            token.Comment: style("comment"),
-            token.Name.Function: style("function"),
-            token.Name.Class: style("class"),
-            token.Name.Builtin: style("builtin"),
-            token.Name.Decorator: style("decorator"),
-            token.Operator: style("operator"),
-            token.Operator.Word: style("keyword"),
-            token.Punctuation: style("punctuation"),
-        }
-    )
-
-
-def code_style(palette: Palette, kind: Code | None, on: Tone | None = None) -> rich.style.Style:
-    """A piece of code as a console shows it, without the attributes that carry roles."""
-    from rich.style import Style as RichStyle
-
-    style = palette.syntax[kind] if kind else PLAIN
-    return RichStyle(
-        color=_rich_color(palette, style.role),
-        bgcolor=_rich_color(palette, on) if on else None,
-        bold="bold" in style.attributes or None,
-        italic="italic" in style.attributes or None,
-        underline="underline" in style.attributes or None,
     )
 
 

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from app import paths
-from app.bounded import read_bounded
+from app.bounded import parsed_toml, read_bounded
 from app.terminal.colors import blend, is_dark, nearest_index, rgb_of
 from app.terminal.output import ColorSystem, sanitize
-from app.toml_text import parsed_toml
 
 Role = Literal[
     "background",

@@ -292,24 +292,6 @@ class TestMemory:
         cells.context.wipe(0)
         assert (cells.context.highest(0), cells.context.highest(1)) == (-1, 5)
 
-    @pytest.mark.parametrize("kind", ["tiny_llama", "tiny_gemma3", "tiny_recurrent", "tiny_hybrid"])
-    def test_a_saved_slot_comes_back(self, kind: str, request: pytest.FixtureRequest) -> None:
-        model = Model.load(request.getfixturevalue(kind))
-        assert model
-        cells = Cells(model)
-        cells.read(0, 0, [1, 2, 3, 4])
-        state = cells.context.save_slot(0)
-        assert state
-        expected = cells.read(0, 4, [5, 6])
-        assert cells.context.restore_slot(1, state)
-        assert cells.read(1, 4, [5, 6]) == pytest.approx(expected, abs=1e-3)
-
-    def test_a_broken_state_is_refused(self, cells: Cells) -> None:
-        cells.read(0, 0, [1, 2, 3, 4])
-        state = cells.context.save_slot(0)
-        assert state
-        assert not cells.context.restore_slot(1, state[: len(state) // 2])
-
 
 class TestContext:
     def test_closing_twice_is_harmless(self, cells: Cells) -> None:

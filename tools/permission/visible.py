@@ -12,7 +12,6 @@ import unicodedata
 from collections.abc import Iterator
 from functools import cache
 
-_OPEN = "\u27e8"
 _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0]")
 """Letters and signs that are drawn as nothing."""
 _PADDING = re.compile(r" {12,}| +(?=\n|\Z)|\n(?: *+\n){3,}+")

@@ -136,10 +136,6 @@ class Canvas(ScrollView):
             strips = [strip.crop(*crop.column_span) for strip in strips]
         return strips
 
-    def strip_at(self, y: int) -> Strip:
-        """What is painted for row `y` of the page, before the terminal's filters."""
-        return self._strip_at(self._paints(), y, self.selection_span)
-
     def _strip_at(self, painter: Painter, y: int, span: tuple[Point, Point] | None) -> Strip:
         found = self._row_at(y)
         if found is None:

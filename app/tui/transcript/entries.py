@@ -77,34 +77,6 @@ class UserTurn(Entry):
         return sections
 
 
-class Queued(Entry):
-    """A message that waits for its turn."""
-
-    kind: ClassVar[Kind] = "queued"
-    inset: ClassVar[int] = TIME_ROOM
-
-    @property
-    def beside(self) -> int:
-        return 0
-
-    def __init__(self, text: str, *, id: str = "") -> None:
-        super().__init__(id=id)
-        self._body = LiteralText(text, finished=True)
-
-    @property
-    def source(self) -> str:
-        return self._body.source
-
-    @property
-    def body(self) -> Body:
-        return self._body
-
-    def arrange(self, sheet: Sheet) -> list[Section]:
-        right = (Run("queued", "muted"),)
-        dress = Dress(sheet.glyphs.edge, "faint", tone="muted", right=right)
-        return [with_body(self._body, dress, sheet.measure - TIME_ROOM)]
-
-
 class NameRow(Entry):
     """Who answers, with duration and speed at the right; the row above thought, calls and answer."""
 

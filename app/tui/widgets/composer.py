@@ -16,7 +16,7 @@ from textual import events
 from textual.actions import SkipAction
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
-from textual.geometry import Offset, Region
+from textual.geometry import Region
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -514,8 +514,3 @@ class Composer(Horizontal):
     def on_descendant_blur(self) -> None:
         """It is elsewhere now."""
         self._prompt.update("")
-
-    @property
-    def caret_offset(self) -> Offset:
-        """Where the caret stands on the screen, for pickers that open beside it."""
-        return self.draft.cursor_screen_offset

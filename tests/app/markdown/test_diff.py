@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-from app.markdown.diff import DiffBody, DiffEntry
+from app.markdown.diff import DiffBody
 from app.markdown.rows import COLOUR, Mode, Row
-from app.terminal.glyphs import UNICODE
-from app.tui.transcript.entry import Sheet
 
 DIFF = """--- src/config.py
 +++ src/config.py
@@ -73,12 +71,6 @@ def test_what_is_no_diff_is_shown_as_it_is() -> None:
 
 def test_counts_are_those_of_the_lines() -> None:
     assert DiffBody(DIFF).counts == (2, 1)
-
-
-def test_a_copied_diff_is_the_diff() -> None:
-    entry = DiffEntry(DIFF)
-    entry.layout(Sheet(60, False, COLOUR, UNICODE))
-    assert entry.source == DIFF
 
 
 def test_unchanged_lines_take_the_colours_of_their_language() -> None:

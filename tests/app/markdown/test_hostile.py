@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from app.markdown.diff import DiffEntry
 from app.terminal.glyphs import ASCII, UNICODE, Glyphs
 from app.tui.transcript.entries import (
     Answer,
@@ -15,7 +14,6 @@ from app.tui.transcript.entries import (
     NameRow,
     Note,
     Progress,
-    Queued,
     Thought,
     UserTurn,
 )
@@ -52,11 +50,8 @@ def every_kind(text: str) -> list[Entry]:
         thought,
         *calls,
         Answer(blocks),
-        DiffEntry(diff),
-        DiffEntry(text),
         ErrorEntry(text, text, safe=text, remedy=text, choices=[Choice(text, text, text)], chosen=0),
         note,
-        Queued(text),
         PictureRow(text, size=text, problem=text),
         Progress(text, 2.0, left=text, facts=(text,)),
     ]
@@ -102,7 +97,7 @@ async def test_markup_is_text() -> None:
 
 
 async def test_what_looks_like_tags_stays() -> None:
-    entries: list[Entry] = [UserTurn(TAGS), Answer(TAGS), Answer(f"- {TAGS}"), Queued(TAGS)]
+    entries: list[Entry] = [UserTurn(TAGS), Answer(TAGS), Answer(f"- {TAGS}")]
     async with reading(entries, size=(140, 24)) as (transcript, _):
         text = "\n".join([strip.text for strip in all_strips(transcript)])
-        assert text.count(TAGS) == 4
+        assert text.count(TAGS) == 3

@@ -26,7 +26,6 @@ from app.sessions.events import (
     SessionHeartbeatEvent,
     SessionInputConsumedEvent,
     SessionInterruptedEvent,
-    event_from_wire,
 )
 from app.sessions.items import ITEM_TYPES, item_from_wire, user_message
 from app.sessions.store import database
@@ -72,12 +71,17 @@ def test_2_1_every_modelled_event_exists() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(EVENT_TYPES))
-def test_2_1_every_event_goes_over_the_wire_and_back(name: str) -> None:
+def test_2_1_every_event_is_told_whole_on_the_wire(name: str) -> None:
     event = sample(EVENT_TYPES[name])
     wire = json.loads(json.dumps(event.to_wire()))
     assert wire["type"] == name and wire["sequence_number"] == 3
-    assert event_from_wire(wire) == event
-    assert event_from_wire({**wire, "unknown": 1}) == event
+    told = wire["data"] if event.nested else wire
+    for field in dataclasses.fields(event):
+        if field.name in ("type_", "sequence_number"):
+            continue
+        value = getattr(event, field.name)
+        plain = dataclasses.is_dataclass(value) or isinstance(value, tuple)
+        assert told[field.name] if plain else told[field.name] == value
 
 
 def test_2_1_two_events_nest_and_settings_that_were_cleared_are_null() -> None:
@@ -85,23 +89,6 @@ def test_2_1_two_events_nest_and_settings_that_were_cleared_are_null() -> None:
     assert consumed["data"] == {"item_id": "i", "type": "message", "data": {}}
     assert set(SessionInterruptedEvent(requested_at=1).to_wire()) == {"type", "data"}
     assert EVENT_TYPES["session.title"](title=None).to_wire() == {"type": "session.title", "title": None}  # type: ignore[call-arg]
-
-
-@pytest.mark.parametrize(
-    "wire",
-    [
-        {},
-        {"type": "session.presence"},
-        {"type": "response.output_text.delta", "delta": 3},
-        {"type": "response.completed", "response": []},
-        {"type": "session.interrupted", "data": None},
-        {"type": "response.output_item.done", "item": {"type": "message"}},
-    ],
-)
-def test_2_1_malformed_and_unknown_events_are_dropped(wire: dict[str, Any]) -> None:
-    if wire.get("response") == []:
-        wire = {**wire, "response": {"id": 3}}
-    assert event_from_wire(wire) is None
 
 
 _JSON = st.recursive(

@@ -7,19 +7,15 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 from rich.console import Console
-from rich.syntax import Syntax
 
 from app.terminal import theming
 from app.terminal.output import ColorSystem
 from app.terminal.prompt_style import (
-    code_style,
     prompt_depth,
     prompt_style,
     rich_style,
-    rich_syntax,
-    rich_theme,
 )
-from app.terminal.theming import SHIPPED, TONES, Palette
+from app.terminal.theming import SHIPPED, TONES, Palette, Tone
 
 DEPTHS: list[ColorSystem | None] = ["truecolor", "256", "standard", None]
 
@@ -28,17 +24,16 @@ def palette(name: str = "hearth", depth: ColorSystem | None = "truecolor", dark:
     return theming.palette(theming.read(name), depth, dark_ground=dark)
 
 
-def printed(drawn: Palette, text: str, style: str) -> str:
+def printed(drawn: Palette, text: str, tone: Tone) -> str:
     out = io.StringIO()
     console = Console(
         file=out,
         force_terminal=True,
         color_system=drawn.depth,
-        theme=rich_theme(drawn),
         no_color=drawn.depth is None,
         _environ={},
     )
-    console.print(text, style=style, end="")
+    console.print(text, style=rich_style(drawn, tone), end="")
     return out.getvalue()
 
 
@@ -69,11 +64,11 @@ def test_without_colour_rich_keeps_attributes_only() -> None:
 @pytest.mark.parametrize("dark", [True, False])
 def test_each_library_takes_each_palette(name: str, depth: ColorSystem | None, dark: bool) -> None:
     drawn = palette(name, depth, dark)
-    assert set(TONES) <= set(rich_theme(drawn).styles)
     attributes = prompt_style(drawn).get_attrs_for_style_str("class:approval")
     assert bool(attributes.color) == (drawn.depth is not None)
     console = Console(file=io.StringIO(), force_terminal=True, color_system=drawn.depth, _environ={})
-    console.print(Syntax("@f\ndef g(x): return 'a' + 1  # b", "python", theme=rich_syntax(drawn)))
+    for tone in TONES:
+        console.print("x", style=rich_style(drawn, tone, "selection"))
 
 
 @pytest.mark.parametrize("name", [name for name in SHIPPED if name != "terminal"])
@@ -94,7 +89,7 @@ def test_prompt_toolkit_shows_the_very_index(name: str) -> None:
 
 def test_a_comment_is_muted_and_italic() -> None:
     drawn = palette()
-    style = code_style(drawn, "comment", "code_background")
+    style = prompt_style(drawn).get_attrs_for_style_str("class:code.comment")
     assert style.italic
-    assert str(style.color and style.color.name) == drawn.hex("muted")
+    assert f"#{style.color}" == drawn.hex("muted")
     assert prompt_depth(drawn) is ColorDepth.DEPTH_24_BIT

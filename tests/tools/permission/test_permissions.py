@@ -3,7 +3,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,8 @@ from tools.builtin.shell import run_python, run_shell
 from tools.builtin.web import fetch_page
 from tools.context import ToolContext
 from tools.definition import Tool, ToolError, Touch, tool
-from tools.permission.audit import AuditLog
 from tools.permission.permissions import Decision, Mode, decide
-from tools.permission.rules import Rule, RuleBook, RuleError
+from tools.permission.rules import Rule
 from tools.run import run
 from tools.sandbox.bubblewrap import Sandbox
 from tools.workspace import Workspace
@@ -513,98 +511,3 @@ async def test_arguments_without_a_bottom_are_refused(space: Workspace) -> None:
 def test_a_refusing_rule_also_holds_for_what_touches_nothing(space: Workspace) -> None:
     rule = Rule("idle", "", "any", text="idle", verdict="deny")
     assert ask(idle, space, "all", (rule,)).verdict == "deny"
-
-
-# ---- the rule book and the audit log -------------------------------------------------------
-
-
-def test_rules_are_kept_privately_and_revoked(space: Workspace, tmp_path: Path) -> None:
-    book = RuleBook(tmp_path / "config" / "rules.json")
-    assert book.rules() == ()
-    kept = book.add(offered(shell(space, "git status")))
-    again = RuleBook(tmp_path / "config" / "rules.json")
-    assert again.rules() == (kept,)
-    assert (tmp_path / "config" / "rules.json").stat().st_mode & 0o777 == 0o600
-    assert shell(space, "git status", *again.rules()).rule_id == kept.id
-    assert book.revoke(kept.id)
-    assert not again.revoke(kept.id)
-    assert again.rules() == ()
-
-
-def test_rules_that_several_processes_add_at_once_are_all_kept(tmp_path: Path) -> None:
-    def add(number: int) -> Rule:
-        return RuleBook(tmp_path / "rules.json").add(Rule("run_shell", "", "argv", (str(number),)))
-
-    with ThreadPoolExecutor(8) as pool:
-        kept = list(pool.map(add, range(40)))
-    assert set(RuleBook(tmp_path / "rules.json").rules()) == set(kept)
-
-
-@pytest.mark.parametrize("mode", [0o644, 0o666, 0o620])
-def test_rules_that_others_could_touch_do_not_count(tmp_path: Path, space: Workspace, mode: int) -> None:
-    book = RuleBook(tmp_path / "rules.json")
-    book.add(offered(shell(space, "git status")))
-    (tmp_path / "rules.json").chmod(mode)
-    with pytest.raises(RuleError, match="chmod 600"):
-        book.rules()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "[]",
-        "{}",
-        '{"rules": [{}]}',
-        '{"rules": [{"tool": "x", "digest": 1, "kind": "any", "values": [], "scope": "always"}]}',
-        '{"rules": [{"tool": "x", "digest": "", "kind": "odd", "values": [], "scope": "always"}]}',
-        "[" * 10_000,
-    ],
-)
-def test_a_damaged_rule_file_allows_nothing_and_is_not_overwritten(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "rules.json"
-    path.write_text(text)
-    path.chmod(0o600)
-    with pytest.raises(RuleError, match="damaged"):
-        RuleBook(path).rules()
-    with pytest.raises(RuleError):
-        RuleBook(path).add(Rule("x", "", "any"))
-    assert path.read_text() == text
-
-
-def test_a_linked_rule_file_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "real").write_text('{"rules": []}')
-    (tmp_path / "rules.json").symlink_to(tmp_path / "real")
-    with pytest.raises(RuleError):
-        RuleBook(tmp_path / "rules.json").rules()
-
-
-def write_audit(log: AuditLog, space: Workspace) -> None:
-    arguments = {"path": "src/a.py", "content": "marker-word"}
-    decision = ask(write_file, space, **arguments)
-    log.write(
-        write_file,
-        arguments,
-        decision,
-        session_id="s",
-        call_id="c",
-        outcome="refused",
-        decided_by="person",
-    )
-
-
-def test_every_decision_is_one_private_line_without_the_chats_text(tmp_path: Path, space: Workspace) -> None:
-    path = tmp_path / "state" / "audit.jsonl"
-    for _ in range(2):
-        write_audit(AuditLog(path), space)
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert len(lines) == 2
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert (lines[0]["tool"], lines[0]["outcome"]) == ("write_file", "refused")
-    assert lines[0]["touches"] == [str(space.root / "src/a.py")]
-    assert "marker-word" not in path.read_text()
-
-
-def test_with_content_the_call_is_logged_as_it_was_shown(tmp_path: Path, space: Workspace) -> None:
-    write_audit(AuditLog(tmp_path / "audit.jsonl", content=True), space)
-    assert "marker-word" in (tmp_path / "audit.jsonl").read_text()

@@ -70,7 +70,8 @@ def all_strips(transcript: Transcript) -> list[Strip]:
     page = transcript.page
     for index in range(len(page.entries)):
         page.lay(index)
-    return [transcript.strip_at(y) for y in range(page.total)]
+    painter, span = transcript._paints(), transcript.selection_span
+    return [transcript._strip_at(painter, y, span) for y in range(page.total)]
 
 
 def looks(strip: Strip) -> list[tuple[str, object]]:
