@@ -117,7 +117,9 @@ def reinstall(options: Sequence[str], index: str = "") -> str:
     """The line that installs llama-cpp-python anew: built with these CMake options, or from an index."""
     arguments = f'CMAKE_ARGS="{" ".join(options)}" ' if options else ""
     extra = (
-        f" --prefer-binary --extra-index-url {INDEX}/{index}" if index else " --no-binary llama-cpp-python"
+        f" --only-binary llama-cpp-python --extra-index-url {INDEX}/{index}"
+        if index
+        else " --no-binary llama-cpp-python"
     )
     return (
         f"{arguments}{sys.executable} -m pip install --force-reinstall --no-cache-dir --no-deps"

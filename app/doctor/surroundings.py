@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import io
 import os
 import platform
 import shutil
@@ -60,18 +61,22 @@ def checks() -> Iterator[Check]:
 
 def settings() -> Check:
     """The settings file, the environment and the profiles."""
-    from app.settings.config import resolve
+    from app.settings.config import mistakes, resolve
     from app.settings.mcp import servers
     from app.settings.profiles import profile_names, read_profile
 
     file = paths.config_file()
+    mistakes.clear()
     try:
-        count = len(resolve({}).values)
-        servers()
-        for name in profile_names():
-            read_profile(name)
+        with contextlib.redirect_stderr(io.StringIO()):  # The report says it; a notice would say it twice.
+            count = len(resolve({}).values)
+            servers()
+            for name in profile_names():
+                read_profile(name)
     except SettingError as err:
         return Check("settings", "problem", str(err), f"Correct it, or move it away: {file}")
+    if mistakes:
+        return Check("settings", "warning", " ".join(mistakes), facts={"file": str(file), "set": count})
     where = str(file) if file.exists() else f"no file yet ({file})"
     return Check("settings", "ok", f"{where}, {count} set", facts={"file": str(file), "set": count})
 

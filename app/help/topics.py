@@ -19,6 +19,8 @@ NAMES = ("keys", "tools", "config", "themes", "pipes", "json", "api", "demos", "
 """The topics in the order in which they are listed."""
 _MARK = re.compile(r"^<!-- (\w+) -->$", re.MULTILINE)
 _LONGEST = 40
+_PAGE_CUDA = (12, 4)
+"""The CUDA version whose wheel the page of graphics cards shows, and names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,8 @@ def _list_of(what: str, keymap: Mapping[str, str]) -> str:
             from app.doctor.engine import GPU_KINDS, gpu_lines
 
             return "\n\n".join(
-                f"## {title}\n\n{_fenced(gpu_lines(kind))}" for kind, title in GPU_KINDS.items()
+                f"## {title}\n\n{_fenced(gpu_lines(kind, _PAGE_CUDA if kind == 'cuda' else None))}"
+                for kind, title in GPU_KINDS.items()
             )
         case _:
             raise LookupError(what)

@@ -77,7 +77,23 @@ def test_a_mistake_in_the_settings_is_found(what: str, bare: None, capfd: Cap) -
     file = paths.config_file() if what == "settings" else profiles_folder() / "a.toml"
     file.parent.mkdir(parents=True)
     file.write_text("sistem = 'x'\n")
-    assert "did you mean 'system'" in report(capfd, 1)["settings"]["text"]
+    settings = report(capfd)["settings"]
+    assert settings["state"] == "warning"
+    assert str(file) in settings["text"] and "did you mean 'system'" in settings["text"]
+    assert main.main(["doctor"]) == 0
+    told = capfd.readouterr()
+    assert (told.out + told.err).count("did you mean 'system'") == 1
+    file.write_text("system = 'x'\n")
+    assert report(capfd)["settings"]["state"] == "ok"
+
+
+@pytest.mark.parametrize("what", ["settings", "profile"])
+def test_settings_that_cannot_be_read_are_a_problem(what: str, bare: None, capfd: Cap) -> None:
+    file = paths.config_file() if what == "settings" else profiles_folder() / "a.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text("system = [\n")
+    settings = report(capfd, 1)["settings"]
+    assert settings["state"] == "problem" and str(file) in settings["text"]
 
 
 def test_a_damaged_store_is_found(bare: None, capfd: Cap) -> None:
@@ -121,6 +137,9 @@ def test_a_gpu_that_is_not_used_has_the_line_that_changes_it(
     for command, part in zip(commands, lines, strict=True):
         assert part in command
         assert "--force-reinstall" in command
+        # `--prefer-binary` would compile where there is no wheel, for minutes and without the GPU.
+        assert ("--only-binary llama-cpp-python" in command) == ("/whl/" in command)
+        assert "--prefer-binary" not in command
 
 
 def test_a_build_with_gpu_support_needs_no_line(bare: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from app.cli import main
 from app.cli.man_page import man_page
 from app.demo.script import ACTIONS, STATES, read_demo
+from app.doctor import engine
 from app.exits import ExitCode, Failure
 from app.help import topics as help_topics
 from app.help.topics import SCHEMA_FILE, topic, topics
@@ -81,6 +83,15 @@ def test_the_keys_page_has_every_key_as_it_is_bound() -> None:
     assert "| `f9` | another variant |" in text
     assert "| `ctrl+r` |" not in text
     assert "`/approve [ask\\|read\\|all\\|none\\|plan]`" in text
+
+
+def test_the_page_of_graphics_cards_shows_the_wheel_that_it_speaks_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine, "WHEEL_PYTHONS", (sys.version_info[:2],))
+    text = topic("gpu").text
+    assert "CUDA 12.4" in text and "/whl/cu124 " in text
+    assert text.count("--only-binary llama-cpp-python --extra-index-url") == len(engine.GPU_KINDS)
 
 
 def test_the_settings_page_has_every_setting() -> None:
