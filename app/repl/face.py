@@ -11,15 +11,16 @@ from app import paths
 from app.commands.face import Choice, Command, Loaded, Rows, Screen
 from app.exits import explain
 from app.frontend.abilities import unmet
-from app.frontend.draft import mentions, shell_block
+from app.frontend.draft import mentions
 from app.frontend.modality import has_media, require_senses
+from app.frontend.shell_line import run_line
 from app.frontend.start import SLOTS, Start
 from app.repl.chat import ReplChat
 from app.repl.console import Console
 from app.repl.dialog import NO_ANSWER, Dialog
 from app.repl.narrator import DEFAULT_NAME, Narrator
 from app.repl.opening import ways_to_begin
-from app.repl.outside import edit, run_shell
+from app.repl.outside import edit
 from app.repl.page import StyledPage
 from app.repl.plain_page import PlainPage
 from app.sessions.errors import FiresideError
@@ -62,6 +63,8 @@ class ReplFace:
         """The question that is put to the person, by its id."""
         self.outside = False
         """Whether another program has the terminal."""
+        self._shell_stop: asyncio.Event | None = None
+        """Ends the shell line that runs."""
         self.has_failed = False
         """Whether a command told of something that went wrong, since this was last set to False."""
         self.card: ChatCard | None = None
@@ -172,19 +175,29 @@ class ReplFace:
 
     async def run_shell(self, line: str) -> None:
         """Run a shell line; what it printed goes with the next message."""
-        self.outside = True
+        self._shell_stop = asyncio.Event()
         try:
-            result = await run_shell(self.console, line, self.folder, private=self.is_private)
+            with self.console.cooked():
+                result = await run_line(line, self.folder, private=self.is_private, stop=self._shell_stop)
+        except OSError as err:
+            self.say(err.strerror or str(err), error=True)
+            return
         finally:
-            self.outside = False
+            self._shell_stop = None
         self.folder = result.folder
-        if shown := sanitize(result.output).rstrip("\n"):
+        if shown := result.output.rstrip("\n"):
             self.page.table("", shown)
         self.has_failed |= bool(result.code)
         self.page.news(result.ended)
-        note = "\n[stopped]" if result.is_stopped else ""
-        self.chat.attached.append(shell_block(line, result.output + note, result.line_count))
+        self.chat.attached.append(result.block(line))
         self.page.news("Its output goes with your next message.")
+
+    def stop_shell(self) -> bool:
+        """End the person's shell line as Ctrl-C does; False for none."""
+        if self._shell_stop is None:
+            return False
+        self._shell_stop.set()
+        return True
 
     async def resolve(self) -> None:
         """Put the first open question to the person, and hand on the answer."""

@@ -256,7 +256,7 @@ class Loop:
                 main.cancel()
 
         def interrupt() -> None:
-            if self.face.outside:
+            if self.face.outside or self.face.stop_shell():
                 return  # It is the other program's.
             if self._answering or isinstance(self.console, Prompter):
                 self.console.interrupt()

@@ -20,11 +20,9 @@ from app.markdown.maths import find_formula, to_unicode
 from app.markdown.stream import MarkdownStream
 from app.markdown.wrap import breaks
 from app.oneshot.sinks import first_fenced_block
-from app.repl import outside
 from app.sessions.store.search import match_expression
 from app.terminal.output import sanitize
 from app.terminal.reports import ReportFilter
-from app.tui import shell_line
 from app.tui.transcript.search import of_words
 from app.tui.transcript.selection import balanced
 from backend.chat.parsing.literals import Malformed, read_literal
@@ -35,6 +33,7 @@ from tests.growth.cost import STEEPEST, steepness
 from tests.growth.shapes import BLANKS, CODE, EVERYTHING, HTML, MARKDOWN, MODEL, SIGNS, Shape, mixed, shapes
 from tools.builtin.html_text import html_to_text
 from tools.docstring import read_docstring
+from tools.printed import Printed
 
 FAR = float("inf")
 WIDTH = 92
@@ -126,8 +125,9 @@ def found(text: str) -> None:
 
 
 def in_escapes(text: str) -> None:
-    shell_line.clean(text)
-    outside._ESCAPES.sub("", text)
+    printed = Printed()
+    printed.told(printed.feed(text))
+    printed.end()
 
 
 TEXT = (*MARKDOWN, *BLANKS, *SIGNS)

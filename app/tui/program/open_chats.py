@@ -57,6 +57,8 @@ class OpenChats(Stage):
         self.catalog = catalog
         """What the model picker asks about files; None: those of this machine."""
         self.start = start
+        self.folder = start.folder or Path()
+        """Where shell lines run and files are named; without one, a name that leads nowhere."""
         self.model = ModelState()
         self.chats: dict[str, Chat] = {}
         """Those that have a session, by its id."""
@@ -291,11 +293,6 @@ class OpenChats(Stage):
         self.refresh_facts()
 
     # ---- drafts ----------------------------------------------------------------------------
-
-    @property
-    def folder(self) -> Path:
-        """The folder that chats work in; without one, a name that leads nowhere."""
-        return self.start.folder or Path()
 
     def attach(self, block: Block) -> None:
         """Let a block go with the next message of this chat."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from textual import work
@@ -17,7 +18,6 @@ from app.frontend.draft import (
     draft_of,
     edited_blocks,
     pasted_pictures,
-    shell_block,
     wish_of,
     with_double,
 )
@@ -56,6 +56,8 @@ class Writing(Completing):
         super().__init__(*args, **fields)
         self.editing: Editing | None = None
         self.type_ahead: TypeAhead | None = None
+        self._shell_stops: list[asyncio.Event] = []
+        """Each ends a shell line that runs."""
 
     def _engine_idle(self) -> bool:
         return self.model.load is None and not any(
@@ -154,8 +156,17 @@ class Writing(Completing):
     @work(exit_on_error=False, group="shell")
     async def run_shell(self, line: str) -> None:
         """Run the person's own shell line; its output goes with the next message."""
+        stop = asyncio.Event()
+        self._shell_stops.append(stop)
+        try:
+            await self._run_shell(line, stop)
+        finally:
+            self._shell_stops.remove(stop)
+            self.call_later(self.show_hints)
+
+    async def _run_shell(self, line: str, stop: asyncio.Event) -> None:
+        from app.frontend.shell_line import run_line
         from app.tui.chat.story import STOPPED_BY_YOU, count_words
-        from app.tui.shell_line import run_line
         from app.tui.transcript.tool_entry import ToolCall
 
         await self.ready()
@@ -164,40 +175,40 @@ class Writing(Completing):
         chat.add_entry(shown)
         chat.unsent.append(shown)
         self.show_hints()
+        folder = self.folder
+        show = partial(chat.page.append_text, shown)
         try:
-            result = await run_line(line, self.folder, lambda text: chat.page.append_text(shown, text))
-        except asyncio.CancelledError:
-            chat.page.flush()
-            shown.end("failed", STOPPED_BY_YOU, fold=False)
-            chat.page.changed(shown)
-            chat.attached.append(shell_block(line, f"{shown.output}\n[stopped]"))
-            raise
+            result = await run_line(line, folder, show, private=chat.private, stop=stop)
         except OSError as err:
             shown.end("failed", err.strerror or str(err))
             chat.page.changed(shown)
             return
-        finally:
-            self.call_later(self.show_hints)
+        if result.folder != folder:
+            self.folder = result.folder
+        chat.page.flush()
         facts = count_words(result.line_count) or "no output"
-        if result.code:
+        if result.is_stopped:
+            shown.end("failed", STOPPED_BY_YOU, fold=False)
+        elif result.limit_s is not None:
+            shown.end("failed", f"ended after {result.limit_s:.0f} s, {facts}", fold=False)
+        elif result.code:
             shown.end("failed", f"exit {result.code}, {facts}", fold=False)
         else:
             shown.end("done", facts, fold=False)
         chat.page.changed(shown)
-        chat.attached.append(shell_block(line, result.output, result.line_count))
+        chat.attached.append(result.block(line))
         self.say("its output goes with the next message")
 
     @property
     def shell_runs(self) -> bool:
         """Whether a shell line of the person runs."""
-        return any(worker.group == "shell" and worker.is_running for worker in self.workers)
+        return bool(self._shell_stops)
 
     def stop_shell(self) -> bool:
         """End the person's shell lines; what they printed goes with the next message. False for none."""
-        running = [worker for worker in self.workers if worker.group == "shell" and worker.is_running]
-        for worker in running:
-            worker.cancel()
-        return bool(running)
+        for stop in self._shell_stops:
+            stop.set()
+        return bool(self._shell_stops)
 
     # ---- editing ---------------------------------------------------------------------------
 

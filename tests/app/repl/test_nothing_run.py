@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import time
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from app.frontend.draft import blocks_of
@@ -13,7 +11,6 @@ from app.frontend.question import Question
 from app.markdown.sgr import Span
 from app.repl.console import Line
 from app.repl.face import ReplFace
-from app.repl.outside import run_shell
 from tests.app.repl.chatting import chat, last_user_text
 from tests.app.tui.test_approvals import Recorder, call
 
@@ -23,12 +20,6 @@ def pasted(text: str, before: str = "") -> Line:
     folds = Folds()
     shown = before + folds.fold(text)
     return Line(folds.unfold(shown), shown, tuple(blocks_of(shown, folds)))
-
-
-class _Terminal:
-    @contextlib.contextmanager
-    def cooked(self) -> Generator[None]:
-        yield
 
 
 async def test_a_folded_paste_that_looks_like_a_shell_line_is_sent(tmp_path: Path) -> None:
@@ -44,13 +35,6 @@ async def test_a_folded_paste_names_no_file_to_send(tmp_path: Path) -> None:
     text = "see @secret.txt\n" + "more\n" * 12
     told = await chat(pasted(text, "look: "), scripts=[["fine"]], workspace=str(tmp_path))
     assert "zanzibar" not in str(told.engine.requests[-1].messages)
-
-
-async def test_a_program_in_the_background_is_not_waited_for() -> None:
-    began = time.monotonic()
-    result = await run_shell(_Terminal(), "sleep 60 & echo here", Path("/"), private=False)  # type: ignore[arg-type]
-    assert result.output == "here\n"
-    assert time.monotonic() - began < 30
 
 
 async def test_the_card_above_the_keys_is_the_one_that_they_answer() -> None:

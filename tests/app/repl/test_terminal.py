@@ -424,10 +424,11 @@ def test_ctrl_z_leads_to_the_shell_and_back(tmp_path: Path) -> None:
         terminal.wait("shell>", times=3)
 
 
-def test_ctrl_c_ends_a_shell_line_and_not_the_chat(tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", ["", "trap '' INT; "])
+def test_ctrl_c_ends_a_shell_line_and_not_the_chat(tmp_path: Path, first: str) -> None:
     with scripted(tmp_path, [["Hello."]]) as terminal:
         terminal.wait("ctrl+d leaves")
-        terminal.say(f"!touch {tmp_path}/began; sleep 60; touch {tmp_path}/went-on")
+        terminal.say(f"!{first}touch {tmp_path}/began; sleep 60; touch {tmp_path}/went-on")
         terminal.until((tmp_path / "began").exists, "the command")
         terminal.type("\x03")
         terminal.wait("stopped by you")

@@ -203,6 +203,30 @@ async def test_a_shell_line_goes_with_the_next_message(tmp_path: Path) -> None:
         assert "$ printf" in content and "two" in content and "\x1b" not in content
 
 
+async def test_cd_leads_shell_lines_and_named_files_to_another_folder(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there/notes.txt").write_text("the heron is grey")
+    async with running([["seen"]], workspace=tmp_path) as run:
+        await run.send("!cd there")
+        await run.until(lambda: run.app.folder == tmp_path / "there")
+        await run.send("!basename $PWD; ls")
+        await run.until(lambda: any("notes.txt" in row for row in run.screen()))
+        await run.ask("what is in @notes.txt?")
+        assert "the heron is grey" in str(run.engine.requests[0].messages)
+
+
+async def test_a_long_output_is_cut_in_the_middle_and_kept_whole(tmp_path: Path) -> None:
+    async with running([["many"]], workspace=tmp_path) as run:
+        await run.send("!seq 100000")
+        await run.until(lambda: "goes with the next message" in run.seam)
+        await run.ask("how many?")
+        said = str(run.engine.requests[0].messages[-1]["content"])
+        assert len(said) < 20_000
+        whole = Path(said.partition("the whole output is in ")[2].partition("]")[0])
+        assert whole.read_text().endswith("\n100000\n")
+        whole.unlink()
+
+
 async def test_a_message_that_cannot_be_sent_comes_back(tmp_path: Path) -> None:
     gate = asyncio.Event()
     async with running([["a", Pause(until=gate)]], workspace=tmp_path) as run:

@@ -9,13 +9,11 @@ from typing import Any
 
 import pytest
 
-from app.frontend.draft import shell_block
-from app.repl.outside import run_shell as run_in_repl
+from app.frontend.shell_line import run_line
 from app.sessions.events import FunctionCallOutputDeltaEvent
 from app.sessions.items import FunctionCallOutput
-from app.tui.shell_line import run_line
 from backend.types import ToolCall as Called
-from tests.app.repl.chatting import Person, chat
+from tests.app.repl.chatting import chat
 from tests.app.sessions.conftest import MakeRoom, listening, room
 from tests.app.tui.pilot import running
 from tools.builtin.files import read_file
@@ -222,32 +220,22 @@ async def test_a_shell_line_prints_what_a_terminal_would_show(
     tmp_path: Path, line: str, text: str, lines: int
 ) -> None:
     shown: list[str] = []
-    console: Any = Person()
-    for result in (
-        await run_line(line, tmp_path, shown.append),
-        await run_in_repl(console, line, tmp_path, private=True),
-    ):
-        assert (result.output, result.line_count) == (text, lines)
-        word = f"{lines} line{'s' * (lines != 1)}"
-        assert word in shell_block(line, result.output, result.line_count)["label"]
+    result = await run_line(line, tmp_path, shown.append)
+    assert (result.output, result.line_count) == (text, lines)
+    assert f"{lines} line{'s' * (lines != 1)}" in result.block(line)["label"]
     assert "\x1b" not in "".join(shown)
 
 
 async def test_lines_that_were_left_out_are_counted(tmp_path: Path) -> None:
     line = "i=0; while [ $i -lt 9000 ]; do echo $i; i=$((i+1)); done"
-    result = await run_line(line, tmp_path)
-    assert result.cut and result.line_count == 9000
-    console: Any = Person()
-    assert (await run_in_repl(console, line, tmp_path, private=True)).line_count == 9000
+    result = await run_line(line, tmp_path, private=True)
+    assert result.is_cut and result.line_count == 9000
 
 
 async def test_a_shell_line_that_ctrl_c_ended_was_stopped_by_you(tmp_path: Path) -> None:
-    console: Any = Person()
-    told = await run_in_repl(console, "echo here; kill -INT $$", tmp_path, private=True)
+    told = await run_line("echo here; kill -INT $$", tmp_path)
     assert told.output == "here\n" and told.ended == "It was stopped by you."
-    assert (
-        await run_in_repl(console, "exit 3", tmp_path, private=True)
-    ).ended == "It failed with exit code 3."
+    assert (await run_line("exit 3", tmp_path)).ended == "It failed with exit code 3."
 
 
 @pytest.mark.timeout(60)
