@@ -198,13 +198,27 @@ class QuestionCard(Vertical, can_focus=True):
             rows.append([(told, "$muted"), ("   up, down", "bold"), (" scroll", "$muted")])
         return rows
 
+    def _painted(self, body: Body | None, scroll: int) -> None:
+        """The terminal was sent these rows: keys that come together are done before anything is painted."""
+        if body is self._body and scroll == self._scroll:
+            self._drawn_at = scroll
+            self._look()
+
+    def _rows_in_sight(self) -> int:
+        """Rows of the body that nothing covers, from the first one on, such as a list over the draft."""
+        seen = self.screen.find_widget(self._upper).visible_region
+        for row in range(seen.y + BODY_AT, seen.bottom):
+            ends = (seen.x, seen.right - 1)
+            if any(self.screen.get_widget_at(x, row)[0] is not self._upper for x in ends):
+                return row - seen.y - BODY_AT
+        return seen.height - BODY_AT
+
     def _look(self) -> None:
         """Take note of the rows that stand on the screen now."""
         if self._body is None or not self.is_attached or cast("App[Any]", self.app).screen is not self.screen:
             return
         with contextlib.suppress(NoWidget):
-            shown = self.screen.find_widget(self._upper).visible_region.height - BODY_AT
-            last = self._scroll + min(shown, self._room)
+            last = self._scroll + min(self._rows_in_sight(), self._room) if self.unread else 0
             if self._drawn_at == self._scroll <= self._seen < last:
                 before = self.unread
                 self._seen = min(len(self._body), last)
@@ -364,8 +378,8 @@ class QuestionCard(Vertical, can_focus=True):
         prompt_at = -1 if self._mode or not self.has_focus_within else self._prompt_row(lower, facts)
         self._upper.update(self._dressed(upper, -1))
         self._lower.update(self._dressed(lower, prompt_at))
-        self._drawn_at = self._scroll
-        self.call_after_refresh(self._look)
+        self._drawn_at = -1
+        self.call_after_refresh(self._painted, self._body, self._scroll)
         field = self.field.parent
         assert isinstance(field, Horizontal)
         field.display = bool(self._mode)

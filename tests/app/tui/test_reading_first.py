@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.events import Key
 
+from app.tui.app import FiresideApp
 from tests.app.tui.pilot import Running, running
 from tests.app.tui.test_approvals import Recorder, asked, call
 
@@ -43,6 +45,45 @@ async def test_long_content_is_read_before_it_can_be_allowed() -> None:
         assert all(line in seen for line in LINES)
         await run.pilot.press("y")
         await run.until(lambda: tool.calls == [{"text": "\n".join(LINES)}])
+
+
+@pytest.mark.parametrize("key", ["pagedown", "down"])
+async def test_rows_that_were_never_painted_are_unread(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys that come together, as of a wheel that a terminal sends as arrows, pass over nothing."""
+    async with running([[call(text="\n".join(LINES))], ["done"]], tools=[Recorder()], size=(80, 24)) as run:
+        await asked(run)
+        painted = shown(run)
+        paint = FiresideApp._display
+
+        def noting(app: FiresideApp, *screen: Any) -> None:
+            nonlocal painted
+            painted += shown(run)
+            paint(app, *screen)
+
+        monkeypatch.setattr(FiresideApp, "_display", noting)
+        before = run.app.approval.unread
+        for _ in range(len(LINES)):
+            run.app.post_message(Key(key, None))
+        await run.until(lambda: run.app.approval.unread < before)
+        read = LINES[: len(LINES) - run.app.approval.unread]
+        assert [line for line in read if line not in painted] == []
+
+
+async def test_rows_below_a_list_over_the_draft_are_unread() -> None:
+    async with running([[call(text="\n".join(LINES))], ["done"]], tools=[Recorder()], size=(80, 24)) as run:
+        await asked(run)
+        await run.pilot.press("tab")
+        await run.type("/")
+        await run.until(lambda: run.app.completion.opened)
+        await run.pilot.resize_terminal(60, 24)  # the rows are made again, and none of them was read
+        await run.until(lambda: run.app.approval.unread < len(run.app.approval._body or ()))
+        seen = shown(run)
+        for _ in range(3):
+            await run.pilot.press("pagedown")
+            await run.pilot.pause()
+            seen += shown(run)
+            read = LINES[: len(LINES) - run.app.approval.unread]
+            assert [line for line in read if line not in seen] == []
 
 
 async def test_a_letter_too_early_for_long_content_is_a_word() -> None:
