@@ -19,12 +19,15 @@ from app.sessions.records import Json
 CONFIG_NAMES = ("config.yaml", "config.yml", "config.json")
 MAX_MEMBERS = 200
 MAX_UNPACKED = 5_000_000
+MAX_STREAMS = 200
+"""Archives one behind the other; what is behind each is copied once."""
 MAX_CONFIG = 200_000
 MAX_PARTS = 20_000
 """Scalars, lists and objects in a configuration in YAML, which is read slowly."""
 MAX_DEPTH = 32
 _MAX_NUMBER_CHARS = 400
 _BLOCK = 512
+_PIECE = 64 * 1024
 _GZIP = b"\x1f\x8b"
 _FILES, _FOLDER, _NOTES = (b"0", b"\0", b"7"), b"5", (b"x", b"g", b"L")
 """Kinds of members. Notes are what a tar program has to say of a time, or of a name that is long."""
@@ -53,17 +56,22 @@ def agent_from_bundle(bundle: bytes, filename: str = "") -> Agent:
 
 def _unpacked(bundle: bytes) -> bytes:
     """The archive, decompressed no further than it may be large."""
-    found = bytearray()
-    left = bundle
+    found, packed, place = bytearray(), memoryview(bundle), 0
+    streams = 0
     try:
-        while left[:2] == _GZIP:
+        while bundle.startswith(_GZIP, place):
+            streams += 1
+            if streams > MAX_STREAMS:
+                raise InvalidInputError(f"The bundle is too large: over {MAX_STREAMS} gzip streams.")
             reader = zlib.decompressobj(wbits=31)
-            found += reader.decompress(left, MAX_UNPACKED + 1 - len(found))
-            if len(found) > MAX_UNPACKED or reader.unconsumed_tail:
-                raise InvalidInputError(f"The bundle is too large: over {MAX_UNPACKED:,} bytes unpacked.")
-            if not reader.eof:
-                raise InvalidInputError("The bundle is not a .tar.gz archive: it ends too early.")
-            left = reader.unused_data
+            while not reader.eof:
+                piece = packed[place : place + _PIECE]
+                if not piece:
+                    raise InvalidInputError("The bundle is not a .tar.gz archive: it ends too early.")
+                found += reader.decompress(piece, MAX_UNPACKED + 1 - len(found))
+                if len(found) > MAX_UNPACKED or reader.unconsumed_tail:
+                    raise InvalidInputError(f"The bundle is too large: over {MAX_UNPACKED:,} bytes unpacked.")
+                place += len(piece) - len(reader.unused_data)
     except zlib.error as err:
         raise InvalidInputError(f"The bundle is not a .tar.gz archive: {err}.") from err
     if not found:

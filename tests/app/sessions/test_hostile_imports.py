@@ -478,6 +478,7 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "a bomb": (lambda: zlib.compress(bytes(300_000_000), wbits=31), "too large"),
     "a bomb in a file": (lambda: bundle(("big", bytes(30_000_000)), ("config.json", CONFIG)), "too large"),
     "many members": (lambda: bundle(*[("x", b"")] * 300), "too large"),
+    "many empty archives in a row": (lambda: zlib.compress(b"", wbits=31) * 400_000, "too large"),
     "many bombs in a row": (lambda: zlib.compress(bytes(4_000_000), wbits=31) * 500, "too large"),
     "a link": (lambda: bundle((special("in.txt", tarfile.SYMTYPE, linkname="/etc"), b"")), "'in.txt'"),
     "a hard link": (lambda: bundle((special("in.txt", tarfile.LNKTYPE, linkname="x"), b"")), "'in.txt'"),
