@@ -20,6 +20,7 @@ from app.frontend.tool_choice import registry, trust_book, unknown
 from app.frontend.workspace import chosen_folder
 from app.terminal.confirm import agreed
 from app.terminal.output import is_terminal, notify, one_line, replace_surrogates, sanitize
+from app.terminal.own_output import own_output
 from tools.context import ToolContext
 from tools.definition import Tool
 from tools.manifest import Manifest
@@ -101,7 +102,8 @@ def run_one(name: str, given: Sequence[str], workspace: str | None, *, yes: bool
         notes_folder=paths.make_private_dir(paths.data_dir() / "notes"),
         aside=Aside(paths.data_dir() / "aside"),
     )
-    result = asyncio.run(run(made, arguments, context))
+    with own_output():
+        result = asyncio.run(run(made, arguments, context))
     _print(made.name, result, as_json=as_json)
     return ExitCode.ANSWERED if result.status == "done" else ExitCode.FAILED
 
@@ -179,7 +181,8 @@ def _load(name: str, workspace: str | None) -> Tool:
             raise usage(f"{name} is not a single tool. {reason}")
         name = names[0]
     try:
-        return found.get(name)
+        with own_output():
+            return found.get(name)
     except UnknownToolError as err:
         raise unknown(err, [name], found) from err
     except PluginError as err:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from app.exits import ExitCode, Failure, explain, leave_quietly, usage
 from app.models.fetch import source_of
@@ -97,7 +97,15 @@ class OneShot:
 
 def run(job: OneShot) -> ExitCode:
     """Answer `job`; returns the exit code. Never raises for what a person can cause."""
-    sink = _sink(job)
+    if not job.chat.tools or job.dry_run:
+        return _run(job, _sink(job, sys.stdout))
+    from app.terminal.own_output import own_output
+
+    with own_output() as out:
+        return _run(job, _sink(job, out))
+
+
+def _run(job: OneShot, sink: Sink) -> ExitCode:
     answer = Answer([Reply() for _ in range(job.replies)], str(job.settings.get("model", "")))
     keeping = _Keeping(job, answer)
     try:
@@ -263,15 +271,15 @@ def _attach_draft_model(model: GenerativeModel, assistant: str, progress: LoadPr
     model.set_assistant(load(assistant, progress=progress))
 
 
-def _sink(job: OneShot) -> Sink:
+def _sink(job: OneShot, out: IO[str]) -> Sink:
     match job.format:
         case "json":
-            return JsonSink()
+            return JsonSink(out)
         case "jsonl":
-            return EventsSink() if job.chat.needs_session else JsonLinesSink()
+            return EventsSink(out) if job.chat.needs_session else JsonLinesSink(out)
         case "text":
             show_thinking = bool(job.settings.get("show_thinking", False))
-            return TextSink(show_thinking=show_thinking, extract=job.extract)
+            return TextSink(out, show_thinking=show_thinking, extract=job.extract)
 
 
 def _prompt(job: OneShot) -> tuple[str, list[Picture]]:

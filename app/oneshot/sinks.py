@@ -105,12 +105,12 @@ class Sink(Protocol):
 class TextSink:
     """Standard output as text: rendered where it is a terminal that takes styles, else unchanged."""
 
-    def __init__(self, *, show_thinking: bool, extract: bool) -> None:
-        self._out = prepare(sys.stdout)
+    def __init__(self, out: IO[str], *, show_thinking: bool, extract: bool) -> None:
+        self._out = prepare(out)
         self._show_thinking = show_thinking
         self._extract = extract
-        self._is_terminal = is_terminal(sys.stdout)
-        self._markdown = MarkdownStream(self._out) if takes_styles(sys.stdout) else None
+        self._is_terminal = is_terminal(out)
+        self._markdown = MarkdownStream(self._out) if takes_styles(out) else None
         self._waiting: dict[int, list[TextPiece | ReasoningPiece | ChatOutcome]] = {}
         self._current = 0
         self._begun = False
@@ -195,8 +195,8 @@ class TextSink:
 class JsonSink:
     """Standard output as exactly one JSON object, whatever happens."""
 
-    def __init__(self) -> None:
-        self._out = prepare(sys.stdout)
+    def __init__(self, out: IO[str]) -> None:
+        self._out = prepare(out)
 
     def take(self, piece: Piece) -> None:
         """Nothing is shown before the end."""
@@ -217,8 +217,8 @@ class JsonSink:
 class JsonLinesSink:
     """Standard output as one JSON object per event, as it happens; the last one is `done` or `error`."""
 
-    def __init__(self) -> None:
-        self._out = prepare(sys.stdout)
+    def __init__(self, out: IO[str]) -> None:
+        self._out = prepare(out)
 
     def take(self, piece: Piece) -> None:
         """Print the piece."""

@@ -112,6 +112,44 @@ def test_a_turn_runs_its_tools_and_prints_the_answer(engine: Engine, space: Path
     assert "forty-two" in str(engine.requests[1].messages)
 
 
+LOUD = """
+import os
+print("printed while it is imported")
+from tools.definition import tool
+
+@tool(does="nothing")
+def shout() -> str:
+    \"\"\"Say something.\"\"\"
+    print("printed by Python")
+    os.write(1, b"written to the descriptor\\n")
+    os.system("echo printed by a program")
+    return "quiet"
+"""
+
+
+@pytest.mark.parametrize("format", ["json", "jsonl", "text"])
+def test_what_a_tool_prints_is_no_part_of_the_answer(
+    engine: Engine, space: Path, format: str, capfd: Cap
+) -> None:
+    folder = paths.config_file().parent / "tools"
+    folder.mkdir(parents=True)
+    (folder / "shout.py").write_text(LOUD)
+    engine.scripts = [[called("shout")], ["done"]]
+    assert main.main(["-p", "go", "--tools", "shout", "--format", format]) == 0
+    out, told = capfd.readouterr()
+    lines = [json.loads(line) for line in out.splitlines()] if format != "text" else [out]
+    assert lines == ["done\n"] if format == "text" else lines[-1]["text"] == "done"
+    assert format == "jsonl" or len(lines) == 1
+    assert "printed by a program" in told
+    assert main.main(["tools", "run", "shout", "--json"]) == 0
+    out, told = capfd.readouterr()
+    assert json.loads(out)["output"] == "quiet"
+    for line in ("printed by Python", "written to the descriptor", "printed by a program"):
+        assert line in told
+    assert main.main(["tools", "show", "shout", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["name"] == "shout"
+
+
 def test_what_an_answer_breaks_of_its_schema_is_told_and_kept(
     engine: Engine, double: Double, capfd: Cap
 ) -> None:
