@@ -5,14 +5,13 @@ One list for all: reading such a place asks in every mode, and the sandbox cover
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
 from tools.names import plain_name
+from tools.regular_file import start_of
 
 _FOLDERS = frozenset(
     ".ssh .gnupg .gpg .aws .azure .kube .oci .bluemix .password-store .gopass .keychain "
@@ -116,12 +115,9 @@ _LOOKED_AT = _FOLDERS | _FILES | _ASKED | _OF_GIT | frozenset(pair[-1] for pair 
 
 def _says(path: Path, wanted: re.Pattern[bytes]) -> bool:
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        data = start_of(path, _MOST_BYTES)
     except FileNotFoundError:
         return False
-    except (OSError, ValueError):
+    except OSError:
         return True
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            return False
-        return wanted.search(file.read(_MOST_BYTES)) is not None
+    return data is not None and wanted.search(data) is not None

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from tools.permission.preview import one_row, show_change
 from tools.private_file import PrivateFile, PrivateFileError
+from tools.regular_file import start_of
 
 TOOLS_FOLDER = Path(".fireside", "tools")
 PROMPTS_FOLDER = Path(".fireside", "prompts")
@@ -256,14 +257,10 @@ def _files_in(project: Path, place: Path, ending: str) -> dict[str, bytes]:
 def read_plain(path: Path) -> bytes | None:
     """The content of a regular file of at most 1 MB that is no link; else None."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        data = start_of(path, _MOST_BYTES + 1)
     except OSError:
         return None
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            return None
-        data = file.read(_MOST_BYTES + 1)
-    return data if len(data) <= _MOST_BYTES else None
+    return data if data is not None and len(data) <= _MOST_BYTES else None
 
 
 def _key(project: Path) -> str:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tools.definition import ToolError
+from tools.regular_file import start_of
 from tools.workspace import folder_at
 
 _RECORD = "record.json"
@@ -114,8 +115,8 @@ class Aside:
                 return f"a link to {os.readlink(thing)}"
             if thing.is_dir():
                 return "\n".join(islice(_names(str(thing)), _MOST_NAMES)) or "an empty folder"
-            with thing.open("rb") as file:
-                return file.read(limit_bytes).decode("utf-8", "replace")
+            data = start_of(thing, limit_bytes)
+            return "a pipe, a socket or a device" if data is None else data.decode("utf-8", "replace")
         except OSError as err:
             return f"it cannot be read: {err.strerror}"
 
@@ -188,10 +189,10 @@ def _move(name: str, folder: int, to: Path) -> None:
         os.rename(name, to, src_dir_fd=folder)
         return
     source = Path(f"/proc/self/fd/{folder}", name)
-    if source.is_dir() and not source.is_symlink():
+    if _is_folder(source):
         _open_up(source)
     _copy(source, to)
-    if source.is_dir() and not source.is_symlink():
+    if _is_folder(source):
         shutil.rmtree(source)
     else:
         os.unlink(name, dir_fd=folder)
@@ -215,10 +216,14 @@ def _bring(thing: Path, name: str, folder: int) -> None:
 
 
 def _copy(source: Path, to: Path) -> None:
-    if source.is_dir() and not source.is_symlink():
+    if _is_folder(source):
         shutil.copytree(source, to, symlinks=True, ignore=_special)
-    elif source.is_file() or source.is_symlink():
+    elif source.is_symlink() or source.is_file():
         shutil.copy2(source, to, follow_symlinks=False)
+
+
+def _is_folder(path: Path) -> bool:
+    return not path.is_symlink() and path.is_dir()
 
 
 def _special(folder: str, names: list[str]) -> set[str]:

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+
+from tools.regular_file import start_of
 
 HEAD = "head"
 _MARKS = ("HEAD", "objects", "refs", "commondir")
 _NAMES = frozenset(("hooks", "config", "config.worktree", "commondir", "attributes", "git-rebase-todo"))
+_IN_PROGRESS = frozenset((("rebase-merge", "strategy"), ("rebase-apply", "strategy"), ("sequencer", "opts")))
+"""What names the program that merges, once somebody goes on with what was begun."""
 UNWALKED = frozenset(("objects", "refs", "logs", "lfs"))
 """Folders of a repository that hold content and names only."""
 
@@ -37,9 +43,15 @@ _URL = re.compile(
 )
 _WORDS = re.compile(r"[^\s\"';&|!]+")
 _MOST_WORDS = 20
+_MOST_INCLUDED = 20
+_LONGEST = 4_096
+_CONTINUED = re.compile(r"\\\r?\n")
+_FOLDERS = frozenset(("hookspath", "templatedir"))
 _NO_PROGRAMS = frozenset(
     "url pushurl fetch push merge remote worktree excludesfile attributesfile name email active".split()
 )
+_STRATEGIES = frozenset("ort recursive resolve octopus ours subtree".split())
+_STRATEGY = re.compile(r"(?im)^.*\bstrategy\b(?!-)[^\S\n]*(?:=(.*))?$")
 _RUNS = re.compile(r"(?m)^\s*(?:exec|x)\b")
 
 
@@ -53,7 +65,7 @@ def is_git_code(parts: tuple[str, ...]) -> bool:
     name = parts[-1]
     if name == "attributes":
         return parts[-2:-1] == ("info",)
-    return name in _NAMES
+    return name in _NAMES or parts[-2:] in _IN_PROGRESS
 
 
 def is_bare_code(plain: str) -> bool:
@@ -68,11 +80,11 @@ def is_harmless(path: Path) -> bool:
             return False
         if path.is_dir():
             return all(name.endswith(".sample") for name in os.listdir(path))
-        with path.open("rb") as file:
-            text = file.read(_MOST_BYTES + 1).decode()
+        data = start_of(path, _MOST_BYTES + 1)
+        text = "" if data is None else data.decode()
     except (OSError, ValueError):
         return False
-    if len(text) > _MOST_BYTES:
+    if data is None or len(data) > _MOST_BYTES:
         return False
     match path.name.lower():
         case "config":
@@ -84,6 +96,10 @@ def is_harmless(path: Path) -> bool:
             )
         case "git-rebase-todo":
             return _RUNS.search(text) is None
+        case "strategy":
+            return text.strip() in _STRATEGIES
+        case "opts":
+            return {(found[1] or "").strip() for found in _STRATEGY.finditer(text)} <= _STRATEGIES
         case _:
             return not text.strip()
 
@@ -105,27 +121,82 @@ def _is_plain(text: str) -> bool:
     return True
 
 
-def named_paths(config: Path, folders: tuple[Path, ...]) -> Iterator[Path]:
-    """Where the settings at `config` may lead from one of `folders`: a folder of hooks, included settings,
-    programs. The paths need not exist; all others but hooks are files."""
+@dataclass(frozen=True)
+class Named:
+    """Where the settings of git may lead."""
+
+    path: Path
+    """It need not exist."""
+    is_folder: bool
+    """What lies below it is run, or copied to where it is."""
+
+
+def named_paths(config: Path, tree: Path) -> Iterator[Named]:
+    """Where the settings at `config` may lead, and those that they include: a folder of hooks, included
+    settings, programs. Paths in them are taken from the work tree `tree` and from where they are."""
+    todo = [config]
+    for place in todo:
+        for key, value in _settings(place):
+            for named in _named(key, value, tree, place.parent):
+                yield named
+                if key == "path" and len(todo) < _MOST_INCLUDED and named.path not in todo:
+                    todo.append(named.path)
+
+
+def _settings(config: Path) -> Iterator[tuple[str, str]]:
+    """Plain keys, and values as they are written, of what may name a program or a file."""
     try:
-        with config.open("rb") as file:
-            text = file.read(_MOST_BYTES).decode("utf-8", "replace")
+        data = start_of(config, _MOST_BYTES, follow=True)
     except OSError:
         return
+    text = _CONTINUED.sub("", (data or b"").decode("utf-8", "replace"))
     for line in text.split("\n"):
         key, equals, value = line.partition("=")
         key = key.rpartition("]")[2].strip().lower()
-        if not equals or key in _NO_PROGRAMS:
+        if equals and key not in _NO_PROGRAMS:
+            yield key, value
+
+
+def _named(key: str, value: str, tree: Path, beside: Path) -> Iterator[Named]:
+    words = _WORDS.findall(value)[:_MOST_WORDS]
+    # One bare word is a command of git or of PATH, unless it includes settings beside these.
+    is_bare = len(words) == 1 and "/" not in words[0] and key not in _FOLDERS
+    whole = _as_git_reads(value[:_LONGEST])
+    for word in dict.fromkeys((*words, whole.removeprefix("!"), *_as_a_shell_reads(whole))):
+        if not word or "\0" in word:
             continue
-        words = _WORDS.findall(value)[:_MOST_WORDS]
-        # One bare word is a command of git or of PATH, unless it includes settings beside these.
-        is_bare = len(words) == 1 and "/" not in words[0] and key != "hookspath"
-        for word in words:
-            for folder in (config.parent,) if is_bare else folders:
-                path = folder / os.path.expanduser(word)
-                if key == "hookspath" or path.is_file():
-                    yield path
+        for folder in (beside,) if is_bare else (tree, beside):
+            path = folder / os.path.expanduser(word)
+            if key in _FOLDERS:
+                yield Named(path, True)
+            elif os.path.isfile(path) or (not os.path.lexists(path) and (key == "path" or "/" in word)):
+                yield Named(path, False)
+
+
+def _as_git_reads(value: str) -> str:
+    """A value without its quotes, its escapes and the comment behind it."""
+    kept: list[str] = []
+    quoted, escaped = False, False
+    for char in value:
+        if escaped:
+            kept.append(char)
+            escaped = False
+        elif char == "\\":
+            escaped = True
+        elif char == '"':
+            quoted = not quoted
+        elif char in "#;" and not quoted:
+            break
+        else:
+            kept.append(char)
+    return "".join(kept).strip()
+
+
+def _as_a_shell_reads(text: str) -> list[str]:
+    try:
+        return shlex.split(text.removeprefix("!"))[:_MOST_WORDS]
+    except ValueError:
+        return []
 
 
 def is_part_of_one(folder: Path, name: str) -> bool:
@@ -140,10 +211,11 @@ def led_to(root: Path) -> Iterator[Path]:
     repository around it, and the person's own. Folders of hooks need not exist."""
     own = set(_own_settings())
     for config, tree in (*_settings_around(root), *((path, root) for path in own)):
-        for path in named_paths(config, (tree, config.parent)):
-            real = Path(os.path.realpath(path))
+        for named in named_paths(config, tree):
+            real = Path(os.path.realpath(named.path))
             # A bare word in what holds for every repository is a command of git.
-            if root in real.parents and not (config in own and path.parent == root and path.is_file()):
+            is_command = config in own and named.path.parent == root and not named.is_folder
+            if root in real.parents and not is_command:
                 yield real
 
 
@@ -182,10 +254,10 @@ def linked_repository(root: Path) -> tuple[Path, ...]:
 
 def _words(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return file.read(_MOST_BYTES).decode().strip()
+        text = (start_of(path, _MOST_BYTES, follow=True) or b"").decode().strip()
     except (OSError, ValueError):
         return ""
+    return "" if "\0" in text else text
 
 
 def _names(folder: Path) -> list[str]:

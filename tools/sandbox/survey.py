@@ -100,6 +100,7 @@ class _Look:
         self._programs = programs
         self._left_out = hidden | programs
         self._seen: dict[Path, int] = {}
+        self._asked: set[Path] = set()
         self.found = Survey()
 
     def whole(self) -> None:
@@ -108,7 +109,7 @@ class _Look:
         while self._todo and self.found.entries <= MOST_ENTRIES:
             self._folder(*self._todo.pop())
         for target in git_folder.led_to(self._root):
-            if target.exists() and target not in self._seen:
+            if os.path.exists(target) and target not in self._seen:
                 self._spot(target, in_git=True)
 
     def _folder(self, path: str, parts: tuple[str, ...], in_git: int | None) -> None:
@@ -132,7 +133,11 @@ class _Look:
         for name, (is_folder, is_link) in entries.items():
             plain = name.lower() if name.isascii() else plain_name(name)
             if watched or _may_count(plain) or name.endswith((".", " ")):
-                self._entry(f"{start}/{name}", (*parts, plain_name(name)), in_git, bare, is_folder, is_link)
+                whole = f"{start}/{name}"
+                try:
+                    self._entry(whole, (*parts, plain_name(name)), in_git, bare, is_folder, is_link)
+                except (OSError, ValueError):  # One odd entry must not hide all others.
+                    self._add(Path(whole), Spot(Path(whole), _key(whole)))
             elif is_folder and f"{start}/{name}" not in self._left_out:
                 self._todo.append((f"{start}/{name}", (*parts, plain), None))
             elif is_folder and f"{start}/{name}" in self._programs:
@@ -162,7 +167,7 @@ class _Look:
         is_secret_place = may_be_secret(plain) and is_secret(Path(path))
         if is_secret_place:
             target = Path(os.path.realpath(path)) if is_link else Path(path)
-            if self._is_inside(target) and target.exists():
+            if self._is_inside(target) and os.path.exists(target):
                 self.found.secrets.append(target)
         deeper = is_folder and not is_link and not is_secret_place
         if in_git == _IN_CODE:
@@ -191,15 +196,17 @@ class _Look:
     ) -> None:
         try:
             mark, others = _mark(path)
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return
+        except OSError:  # Its folder is closed, and whoever opens it finds what lies there.
+            path, (mark, others) = path.parent, ((), False)
         is_link = path.is_symlink()
         if is_link:
             target = Path(os.path.realpath(path))
             inside = self._is_inside(target)
-            if inside and target.exists():
+            if inside and os.path.exists(target):
                 self._spot(target, in_git=in_git, via=path)
-            mark = (*mark, _mark(target)[0] if inside and target.exists() else None)
+            mark = (*mark, _mark(target)[0] if inside and os.path.exists(target) else None)
         self._add(path, Spot(path, _key(str(path)), mark, is_link, others, in_git, bare, via))
         if in_git and path.name == "config":
             self._named(path, path.parent)
@@ -214,9 +221,12 @@ class _Look:
 
     def _named(self, config: Path, tree: Path) -> None:
         """What the settings of a repository run or include."""
-        for named in git_folder.named_paths(config, (tree, config.parent)):
-            target = Path(os.path.realpath(named))
-            if self._is_inside(target) and target.exists():
+        if config in self._asked:  # They may name themselves.
+            return
+        self._asked.add(config)
+        for named in git_folder.named_paths(config, tree):
+            target = Path(os.path.realpath(named.path))
+            if self._is_inside(target) and os.path.exists(target):
                 self._spot(target, in_git=True, via=config)
 
     def _is_inside(self, path: Path) -> bool:
