@@ -11,6 +11,18 @@ from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
+QUOTED_CHARS, CLIPPED_CHARS = 80, 300
+
+
+def quote(value: object) -> str:
+    """`value` as an error shows it: its representation, cut where it is long."""
+    text = repr(value[: QUOTED_CHARS + 1] if isinstance(value, str) else value)
+    return text if len(text) <= QUOTED_CHARS else f"{text[:QUOTED_CHARS]}…"
+
+
+def clip(text: str) -> str:
+    """`text` cut where it is too long for an error."""
+    return text if len(text) <= CLIPPED_CHARS else f"{text[:CLIPPED_CHARS]}…"
 
 
 def clean_text(text: str) -> str:

@@ -7,14 +7,9 @@ import os
 import sys
 import traceback
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
-from app.settings.kinds import SettingError
 from app.terminal.output import write_nowhere
-
-if TYPE_CHECKING:
-    from app.sessions.errors import FiresideError
-
 
 _UNWRITTEN = {
     errno.ENOSPC: "no space is left",
@@ -58,6 +53,14 @@ class Failure(Exception):
 
     def __str__(self) -> str:
         return f"{self.message} {self.remedy}".strip()
+
+
+class ExplainedError(Exception):
+    """An error that says itself which failure it means to a person."""
+
+    def failure(self) -> Failure:
+        """Why there is no whole answer."""
+        raise NotImplementedError
 
 
 def leave_quietly(code: ExitCode = ExitCode.ANSWERED) -> ExitCode:
@@ -122,14 +125,13 @@ def _of_system(error: OSError) -> Failure | None:
 
 
 def _explain(error: Exception) -> Failure:
-    from app.sessions.errors import FiresideError
     from backend.places import ForeignPathError
     from backend.types import ContextOverflowError, EngineError, ModelLoadError, TemplateError
 
     match error:
         case Failure():
             return error
-        case SettingError() | ForeignPathError():
+        case ForeignPathError():
             return usage(str(error))
         case ModelLoadError():
             return Failure(error.cause, str(error), remedy=error.remedy, exit_code=ExitCode.NO_MODEL)
@@ -141,8 +143,8 @@ def _explain(error: Exception) -> Failure:
             return Failure("engine", str(error), remedy=error.remedy, exit_code=ExitCode.FAILED)
         case TemplateError():
             return Failure("template", str(error), exit_code=ExitCode.FAILED)
-        case FiresideError():
-            return _of_session(error)
+        case ExplainedError():
+            return error.failure()
         case UnicodeEncodeError():
             return usage(
                 "The input contains bytes that are not UTF-8 text.", "Type it again, or give it as a file."
@@ -160,14 +162,3 @@ def _explain(error: Exception) -> Failure:
                 remedy="FIRESIDE_DEBUG=1 shows where it happened.",
                 exit_code=ExitCode.FAILED,
             )
-
-
-def _of_session(error: FiresideError) -> Failure:
-    """A session's error; what the backend said of it first comes through as it is."""
-    from backend.types import BackendError
-
-    if isinstance(error.__cause__, BackendError):
-        return explain(error.__cause__)
-    failure = session_failure(error.code or "error", error.message, error.remedy, error.status_code)
-    failure.__cause__ = error
-    return failure

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+from app.characters import quote
 from app.cli.completions import COMPLETERS
 from app.settings.config import Settings, Value, full_name, parse, resolve, tell_once
-from app.settings.kinds import BOM, SettingError, quote
+from app.settings.kinds import BOM, SettingError
 from app.settings.project import read_project
 from app.settings.text_or_file import grammar_text, schema_text, template_text
 

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from app.cli.table import table
 from app.exits import ExitCode, usage
 from app.help.topics import SCHEMA_FILE, topic, topics
 from app.terminal.output import is_terminal, notify, prepare, takes_styles
 
+if TYPE_CHECKING:
+    import typer
+
 SHELLS = ("bash", "zsh", "fish")
 
 
-def show(name: str | None, *, schema: bool, man: bool) -> ExitCode:
+def show(app: typer.Typer, name: str | None, *, schema: bool, man: bool) -> ExitCode:
     """Print a page: rendered where the terminal takes styles, else its Markdown; without a name, the list."""
     out = prepare(sys.stdout)
     if man:
         from app.cli.man_page import man_page
 
-        out.write(man_page())
+        out.write(man_page(app))
     elif schema:
         if name not in (None, "json"):
             raise usage("--schema can only be used with `fireside help json`.")
@@ -29,7 +33,9 @@ def show(name: str | None, *, schema: bool, man: bool) -> ExitCode:
             + "\n\nfireside help TOPIC shows a page; fireside --help lists the flags.\n"
         )
     else:
-        _write(topic(name).text)
+        from app.tui.help_lists import help_lists
+
+        _write(topic(name, help_lists()).text)
     return ExitCode.ANSWERED
 
 
@@ -58,8 +64,9 @@ def _write(text: str) -> None:
     if not takes_styles(sys.stdout):
         out.write(text)
         return
+    from app.frontend.ink import own_ink
     from app.markdown.stream import MarkdownStream
 
-    stream = MarkdownStream(out)
+    stream = MarkdownStream(out, own_ink)
     stream.write(text)
     stream.finish()

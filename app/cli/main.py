@@ -194,7 +194,7 @@ def help_command(
     """Show a page about keys, tools, config, pipes, json, api, demos or gpu."""
     from app.cli import help_commands
 
-    raise typer.Exit(help_commands.show(topic, schema=schema, man=man))
+    raise typer.Exit(help_commands.show(app, topic, schema=schema, man=man))
 
 
 @app.command()
@@ -243,7 +243,8 @@ def demo(
     """Play scripted demos: live, as a test, as pictures, or into a recording."""
     from app.demo.run import run
 
-    raise typer.Exit(run(files, test=test, svg=svg, cast=cast, speed=speed))
+    inner = (sys.executable, "-P", "-m", "app.cli.played")
+    raise typer.Exit(run(files, inner, test=test, svg=svg, cast=cast, speed=speed))
 
 
 def _answer_once(given: Given) -> int:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app import __version__
 from app.help.topics import topic
 
+if TYPE_CHECKING:
+    import typer
 
-def man_page() -> str:
-    """The page in the macros of man(7)."""
+
+def man_page(app: typer.Typer) -> str:
+    """The page of the commands of `app`, in the macros of man(7)."""
     import typer.main
-
-    from app.cli.main import app
 
     root: Any = typer.main.get_command(app)
     lines = [
@@ -72,7 +73,7 @@ def _commands(command: Any, path: str) -> Iterator[str]:
 
 
 def _exit_codes() -> Iterator[str]:
-    for code, meaning in re.findall(r"^\| ([\d, ]+) \| (.+) \|$", topic("pipes").text, re.MULTILINE):
+    for code, meaning in re.findall(r"^\| ([\d, ]+) \| (.+) \|$", topic("pipes", {}).text, re.MULTILINE):
         yield ".TP"
         yield rf"\fB{_escaped(code)}\fR"
         yield _text(meaning)

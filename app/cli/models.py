@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+from app.characters import quote
 from app.cli.flags import Given, settings_of
 from app.cli.groups import group
 from app.exits import usage
-from app.settings.kinds import quote
 
 models = group("The models on this machine.")
 

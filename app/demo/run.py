@@ -13,9 +13,8 @@ from pathlib import Path
 
 from app.demo.cast import Cast
 from app.demo.fixture import world
-from app.demo.inside import FILE_VARIABLE, PLAYED_VARIABLE
 from app.demo.player import PATIENCE_S, Player
-from app.demo.script import Demo, read_demo
+from app.demo.script import FILE_VARIABLE, PLAYED_VARIABLE, Demo, read_demo
 from app.demo.terminal_stage import TerminalStage
 from app.exits import ExitCode, usage
 from app.terminal.output import is_terminal, sanitize
@@ -25,6 +24,7 @@ CAST_LIMIT_S = 600.0
 
 def run(
     files: Sequence[Path],
+    inner: Sequence[str],
     *,
     test: bool = False,
     svg: Path | None = None,
@@ -34,6 +34,7 @@ def run(
 ) -> int:
     """Play the demos one after the other; returns the exit code. Raises Failure for the first that fails.
 
+    `inner` is the program that plays inside a terminal, for demos of the other faces.
     `test` and `svg` need no terminal and go as fast as they can. `speed` 2 types twice as fast.
     """
     if cast is not None and (len(files) > 1 or test or svg is not None):
@@ -46,7 +47,7 @@ def run(
         raise usage("A demo plays on a terminal.", "--test checks it without one, --svg DIR draws it.")
     for file, demo in zip(files, demos, strict=True):
         began = time.monotonic()
-        drawn = asyncio.run(_play(file, demo, speed if live else None, svg, patience_s))
+        drawn = asyncio.run(_play(file, demo, inner, speed if live else None, svg, patience_s))
         if not live:
             pictures = f", {len(drawn)} pictures" if drawn else ""
             print(sanitize(f"{demo.title}: played in {time.monotonic() - began:.1f} s{pictures}"), flush=True)
@@ -54,11 +55,16 @@ def run(
 
 
 async def _play(
-    file: Path, demo: Demo, speed: float | None, svg: Path | None, patience_s: float
+    file: Path,
+    demo: Demo,
+    inner: Sequence[str],
+    speed: float | None,
+    svg: Path | None,
+    patience_s: float,
 ) -> list[Path]:
     """Play on the face that the demo is for; on this very terminal where there is a speed."""
     if demo.face != "tui":
-        return await _play_in_terminal(file, demo, speed, svg, patience_s)
+        return await _play_in_terminal(file, demo, inner, speed, svg, patience_s)
     from app.demo.tui_stage import play
 
     with world(demo) as made:
@@ -66,12 +72,17 @@ async def _play(
 
 
 async def _play_in_terminal(
-    file: Path, demo: Demo, speed: float | None, svg: Path | None, patience_s: float
+    file: Path,
+    demo: Demo,
+    inner: Sequence[str],
+    speed: float | None,
+    svg: Path | None,
+    patience_s: float,
 ) -> list[Path]:
     live = speed is not None
     with tempfile.TemporaryDirectory(prefix="fireside-demo-") as made:
         folder = Path(made)
-        argv, environ = _inner_program(file, demo, folder)
+        argv, environ = _inner_program(file, demo, inner, folder)
         columns, rows = os.get_terminal_size() if live else demo.size
         heard = _show if live else _keep_quiet
         async with TerminalStage(
@@ -82,7 +93,9 @@ async def _play_in_terminal(
     return player.drawn
 
 
-def _inner_program(file: Path, demo: Demo, folder: Path) -> tuple[list[str], dict[str, str]]:
+def _inner_program(
+    file: Path, demo: Demo, inner: Sequence[str], folder: Path
+) -> tuple[list[str], dict[str, str]]:
     """What plays inside the terminal, and its environment: settings, chats and history of its own."""
     home = folder / "home"
     home.mkdir()
@@ -103,12 +116,11 @@ def _inner_program(file: Path, demo: Demo, folder: Path) -> tuple[list[str], dic
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
     environ.pop("NO_COLOR", None)
-    inside = [sys.executable, "-P", "-m", "app.demo.inside"]
     if demo.face == "repl":
-        return [*inside, "--inside-repl"], environ
+        return [*inner, "--inside-repl"], environ
     commands = folder / "bin"
     commands.mkdir()
-    (commands / "fireside").write_text(f'#!/bin/sh\nexec {shlex.join(inside)} "$@"\n')
+    (commands / "fireside").write_text(f'#!/bin/sh\nexec {shlex.join(inner)} "$@"\n')
     (commands / "fireside").chmod(0o700)
     environ["PATH"] = f"{commands}{os.pathsep}{environ.get('PATH', os.defpath)}"
     # Without the start files of a person, and with no colours or titles in its prompt.

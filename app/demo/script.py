@@ -18,6 +18,10 @@ Face: TypeAlias = Literal["tui", "repl", "shell"]
 Scope: TypeAlias = Literal["once", "session", "always", "edit", "no", "stop"]
 Action: TypeAlias = Literal["type", "press", "wait", "approve", "expect", "screenshot", "sleep"]
 ACTIONS: tuple[Action, ...] = ("type", "press", "wait", "approve", "expect", "screenshot", "sleep")
+FILE_VARIABLE = "_FIRESIDE_DEMO"
+"""The variable that tells what runs inside the terminal of a demo its file."""
+PLAYED_VARIABLE = "_FIRESIDE_DEMO_PLAYED"
+"""The same of a file with the number of replies that earlier commands took."""
 MAX_FILE_BYTES = 1_000_000
 STATES = ("idle", "running", "asking", "ready")
 """What `wait` knows beside a text on the screen: no reply runs; one runs; an approval is open and

@@ -13,8 +13,9 @@ import sys
 from collections.abc import Callable, Iterator
 
 from app import __version__, paths
+from app.characters import clip
 from app.doctor.check import Check, State
-from app.settings.kinds import SettingError, clip
+from app.settings.kinds import SettingError
 from app.terminal.output import color_system, is_terminal, takes_styles
 
 OLDEST = (3, 11)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from app.bounded import read_bounded
-from app.oneshot.stdin import fenced, marked_encoding, unmarked_wide
-from app.settings.kinds import clip
+from app.characters import clip
+from app.files.text import fenced, marked_encoding, unmarked_wide
 from app.terminal.output import sanitize
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from mimetypes import guess_type
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from app.characters import clip
 from app.frontend.model_name import short_name
 from app.sessions.errors import FiresideError
 from app.sessions.turn.media import MEDIA, Medium, senses
-from app.settings.kinds import clip
 from app.terminal.output import sanitize
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ def parser() -> MarkdownIt:
     """The parser, made once."""
     from markdown_it import MarkdownIt
 
-    from app.tui.transcript.emphasis import InlineParser
+    from app.markdown.emphasis import InlineParser
 
     md = MarkdownIt("commonmark", {"inline_definitions": True, "maxNesting": MAX_NESTING})
     rules = md.inline.ruler.get_active_rules(), md.inline.ruler2.get_active_rules()

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import IO, TYPE_CHECKING, Literal, TypeAlias
@@ -28,8 +29,10 @@ _TAB = "    "
 class MarkdownStream:
     """Writes one reply to the terminal `out`; pieces may split it anywhere."""
 
-    def __init__(self, out: IO[str]) -> None:
+    def __init__(self, out: IO[str], ink: Callable[[], Ink]) -> None:
+        """`ink` is asked for how a person wants it drawn, once the first block is."""
         self._out = out
+        self._ink = cache(ink)
         self._lines: list[str] = []
         """Whole lines of the open block."""
         self._partial = ""
@@ -96,7 +99,7 @@ class MarkdownStream:
         if rows.certain and rows.size == size and rows.count < size.lines - 1:
             up = f"\x1b[{rows.count}A" if rows.count else ""
             # Line by line: some terminals keep what one sweep from the top corner erases.
-            lines = [f"\x1b[K{line}\n" for line in render_block(block, size.columns).split("\n")]
+            lines = [f"\x1b[K{line}\n" for line in render_block(block, size.columns, self._ink()).split("\n")]
             self._out.write(f"{up}\r{''.join(lines)}\x1b[J")
         elif rows.column:
             self._out.write("\n")
@@ -146,29 +149,16 @@ class _Block:
         )
 
 
-def render_block(block: str, width: int) -> str:
+def render_block(block: str, width: int, ink: Ink) -> str:
     """One Markdown block as styled terminal text, without surrounding empty lines."""
     from app.markdown.markdown import MarkdownText
 
-    ink = _ink()
     text = MarkdownText(block, finished=True)
     # The cell at the right is for the mark of a broken line of code.
     text.layout(max(1, width - 1), ink.mode)
     while text.settle(1.0):
         text.layout(max(1, width - 1), ink.mode)
     return "\n".join(ink.body(row, width - 1) for row in text.rows).strip("\n")
-
-
-@cache
-def _ink() -> Ink:
-    from app.markdown.sgr import Ink
-    from app.settings.config import resolve
-    from app.terminal.background import palette_on_ground
-    from app.terminal.glyphs import choose
-
-    settings = resolve({})
-    palette, _ = palette_on_ground(settings.get("theme"))
-    return Ink(palette, choose(bool(settings.get("ascii"))))
 
 
 def _closes(line: str, fence: str) -> bool:

@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from app.characters import clip, quote
 from app.exits import ExitCode, Failure
 from app.settings.config import Settings, Value
-from app.settings.kinds import clip, quote
 from app.terminal.confirm import agreed
 from app.terminal.output import is_terminal, notify, takes_styles
 

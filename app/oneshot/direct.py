@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from app.exits import ExitCode, Failure, explain, leave_quietly, usage
+from app.files.text import join_parts
 from app.models.fetch import source_of
 from app.oneshot.interrupt import Interrupted, Interruption
 from app.oneshot.load_progress import LoadProgress
 from app.oneshot.sinks import Answer, EventsSink, JsonLinesSink, JsonSink, Reply, Sink, TextSink, write_json
-from app.oneshot.stdin import join_parts, read_file, read_stdin
+from app.oneshot.stdin import read_file, read_stdin
 from app.running import holding
 from app.settings.config import Settings
 from app.settings.kinds import BOM

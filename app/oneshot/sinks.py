@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import IO, Any, Protocol
 
 from app.exits import Failure
+from app.frontend.ink import own_ink
 from app.markdown.stream import MarkdownStream
 from app.terminal.output import (
     escape_json,
@@ -110,7 +111,7 @@ class TextSink:
         self._show_thinking = show_thinking
         self._extract = extract
         self._is_terminal = is_terminal(out)
-        self._markdown = MarkdownStream(self._out) if takes_styles(out) else None
+        self._markdown = MarkdownStream(self._out, own_ink) if takes_styles(out) else None
         self._waiting: dict[int, list[TextPiece | ReasoningPiece | ChatOutcome]] = {}
         self._current = 0
         self._begun = False

@@ -1,17 +1,17 @@
-"""Text from standard input and from files, and how it joins the prompt."""
+"""Text from standard input, and from the files that join a prompt."""
 
 from __future__ import annotations
 
-import codecs
 import os
 import re
 import select
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from app.bounded import read_bounded
+from app.characters import clip
 from app.exits import usage
-from app.settings.kinds import clip
+from app.files.text import marked_encoding, unmarked_wide
 
 LIMIT_BYTES = 64 * 1024 * 1024
 PATIENCE_S = 3.0
@@ -20,12 +20,6 @@ _BAD_BYTES = re.compile("[\udc80-\udcff]")
 _CONTROLS = re.compile(rb"[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f]")
 _SHORT_BYTES = 64
 """Of fewer bytes it cannot be told whether they are text with a few wrong ones, or no text at all."""
-_MARKS = (
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
 _EAST_ASIAN_SIGNS = frozenset(map(chr, (*range(0x3000, 0x3030), 0x30FB, 0xFF01, 0xFF0C, 0xFF1F)))
 _STDIN = 0
 
@@ -90,21 +84,6 @@ def _require_text(data: bytes) -> None:
     )
 
 
-def marked_encoding(data: bytes) -> str | None:
-    """UTF-32 or UTF-16 by the mark at its start; None for all else, UTF-8 too."""
-    return next((encoding for mark, encoding in _MARKS if data.startswith(mark)), None)
-
-
-def unmarked_wide(sample: bytes) -> str | None:
-    """UTF-16 without its mark: text of Western languages has every second byte zero."""
-    half = len(sample) // 2
-    for first, encoding in ((0, "utf-16-be"), (1, "utf-16-le")):
-        zeros, others = sample[first::2].count(0), sample[1 - first :: 2].count(0)
-        if half and zeros > half * 0.6 and others < half * 0.05:
-            return encoding
-    return None
-
-
 def _may_be_wide(data: bytes) -> bool:
     """Whether UTF-16 makes nothing but letters of it, and signs between those of East Asia."""
     for encoding in ("utf-16-le", "utf-16-be"):
@@ -123,20 +102,6 @@ def decode(data: bytes, name: str) -> str:
         raise usage(f"{name} is larger than {LIMIT_BYTES // 2**20} MiB; no context window is that large.")
     encoding = marked_encoding(data) or unmarked_wide(data[:_SAMPLE_BYTES])
     return data.decode(encoding or "utf-8-sig", errors="replace")
-
-
-def join_parts(prompt: str, parts: Sequence[tuple[str, str]]) -> str:
-    """The prompt first, then each (name, text) fenced as a part of its own."""
-    return "\n\n".join([prompt, *(fenced(name, text) for name, text in parts)])
-
-
-def fenced(title: str, text: str) -> str:
-    """`text` as a part of its own in a message: a fence longer than any inside, under its title."""
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    head = f"{title}:\n" if title else ""
-    end = "" if text.endswith("\n") else "\n"
-    return f"{head}{fence}\n{text}{end}{fence}"
 
 
 def _read_all() -> bytes:

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import IO, Any, Protocol
 
+from app.files.text import marked_encoding, unmarked_wide
 from app.frontend.draft import with_double
 from app.markdown.sgr import Span
-from app.oneshot.stdin import marked_encoding, unmarked_wide
 from app.terminal.output import is_terminal, sanitize
 
 ARM_S = 0.5

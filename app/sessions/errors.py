@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from app.exits import ExplainedError, Failure, explain, session_failure
+
 if TYPE_CHECKING:
     from backend.types import BackendError
 
@@ -12,7 +14,7 @@ NOT_WAITING = "not_waiting"
 """The code of the error for a result that comes when its call has ended or was stopped."""
 
 
-class FiresideError(Exception):
+class FiresideError(ExplainedError):
     """The root of what the session layer raises on purpose.
 
     `status_code` is the HTTP status it would be, `code` one word for programs; a thing that is
@@ -25,6 +27,16 @@ class FiresideError(Exception):
         self.status_code = status_code
         self.code = code
         self.remedy = ""
+
+    def failure(self) -> Failure:
+        """The failure it means; what the backend said of it first comes through as it is."""
+        from backend.types import BackendError
+
+        if isinstance(self.__cause__, BackendError):
+            return explain(self.__cause__)
+        failure = session_failure(self.code or "error", self.message, self.remedy, self.status_code)
+        failure.__cause__ = self
+        return failure
 
 
 class InvalidInputError(FiresideError):

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from app import paths
 from app.bounded import read_bounded
-from app.settings.kinds import Kind, SettingError, clip, quote, read, require_fit
+from app.characters import clip, quote
+from app.settings.kinds import Kind, SettingError, read, require_fit
 from app.terminal.output import notify
 
 if TYPE_CHECKING:

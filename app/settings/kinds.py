@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable
 from typing import Any, Literal, cast
 
+from app.characters import QUOTED_CHARS, quote
+
 Kind = Literal[
     "text",
     "name",
@@ -44,7 +46,6 @@ MOST_SECONDS = 1e8
 """Some three years; the system's timers take no infinite time."""
 MOST_SEED = 2**32 - 2
 """The next one means a random seed to llama.cpp."""
-QUOTED_CHARS, CLIPPED_CHARS = 80, 300
 CHOICES: dict[Kind, tuple[str, ...]] = {
     "effort": ("none", "minimal", "low", "medium", "high", "xhigh", "max"),
     "cache_mode": ("paged", "continuous"),
@@ -64,17 +65,6 @@ _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 class SettingError(ValueError):
     """A setting that cannot be used; the text names it, its origin, and what would do."""
-
-
-def quote(value: object) -> str:
-    """`value` as an error shows it: its representation, cut where it is long."""
-    text = repr(value[: QUOTED_CHARS + 1] if isinstance(value, str) else value)
-    return text if len(text) <= QUOTED_CHARS else f"{text[:QUOTED_CHARS]}…"
-
-
-def clip(text: str) -> str:
-    """`text` cut where it is too long for an error."""
-    return text if len(text) <= CLIPPED_CHARS else f"{text[:CLIPPED_CHARS]}…"
 
 
 def read(key: str, kind: Kind, text: str) -> Any:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from app import paths
+from app.characters import quote
 from app.settings import config
-from app.settings.kinds import SettingError, quote
+from app.settings.kinds import SettingError
 
 if TYPE_CHECKING:
     from tools.mcp.servers import McpServerConfig

@@ -10,8 +10,9 @@ from typing import Any, cast
 
 from app import paths
 from app.bounded import read_bounded
+from app.characters import quote
 from app.settings.config import FILE_LIMIT_BYTES, LONGEST_NAME, TABLES, Value, check, values_of
-from app.settings.kinds import SettingError, quote
+from app.settings.kinds import SettingError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import cast
 
 from app import paths
+from app.characters import clip, quote
 from app.settings.config import OTHER_TABLES, Value, tables_in, values_of
-from app.settings.kinds import SettingError, clip, quote
+from app.settings.kinds import SettingError
 
 _SAMPLING = (
     "max_new_tokens temperature top_k top_p min_p typical_p top_n_sigma xtc_probability xtc_threshold "

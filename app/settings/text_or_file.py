@@ -6,7 +6,8 @@ import json
 import os
 
 from app.bounded import read_bounded
-from app.settings.kinds import BOM, SettingError, quote
+from app.characters import quote
+from app.settings.kinds import BOM, SettingError
 
 LIMIT_BYTES = 1 << 20
 

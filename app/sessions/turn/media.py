@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from app.characters import clip
 from app.files.attachments import plain_name, size
 from app.sessions.errors import FiresideError
 from app.sessions.items import Compaction, Item, Message, SlashCommand, TerminalCommand
 from app.sessions.records import Json
-from app.settings.kinds import clip
 
 if TYPE_CHECKING:
     from app.sessions.turn.files import SessionFile

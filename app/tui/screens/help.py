@@ -13,6 +13,7 @@ from textual.widgets import Input
 from app.help.topics import topic, topics
 from app.markdown.fuzzy import match
 from app.terminal.glyphs import Glyphs
+from app.tui.help_lists import help_lists
 from app.tui.screens.dialog import MAX_ROWS, Dialog, Hint, spread
 from app.tui.screens.pages import markdown_rows
 from app.tui.shell import Shell
@@ -266,4 +267,4 @@ def _nothing(words: str) -> list[Row]:
 
 
 def _topic_text(name: str) -> str:
-    return topic(name).text
+    return topic(name, help_lists()).text

@@ -15,13 +15,14 @@ from app.demo.terminal_stage import TerminalStage
 from app.exits import Failure
 
 ROOT = Path(__file__).parents[3]
+INNER = (sys.executable, "-P", "-m", "app.cli.played")
 DEMOS = sorted((ROOT / "screenshots").glob("*.toml"))
 pytestmark = [pytest.mark.model, pytest.mark.timeout(120)]
 
 
 @pytest.mark.parametrize("demo", DEMOS, ids=lambda file: file.stem)
 def test_a_demo_plays_and_draws_the_pictures_that_are_shown(demo: Path, tmp_path: Path) -> None:
-    assert run([demo], svg=tmp_path) == 0
+    assert run([demo], INNER, svg=tmp_path) == 0
     drawn = sorted(tmp_path.glob("*.svg"))
     assert [file.stem for file in drawn] == sorted(
         step.screenshot for step in read_demo(demo).steps if step.screenshot
@@ -37,14 +38,14 @@ def test_a_step_that_cannot_come_true_fails_the_test(tmp_path: Path) -> None:
     file = tmp_path / "never.toml"
     file.write_text('title = "Never"\n[[steps]]\nwait = "a text that nobody writes"\n')
     with pytest.raises(Failure, match="Step 1"):
-        run([file], test=True, patience_s=0.2)
+        run([file], INNER, test=True, patience_s=0.2)
 
 
 def test_replies_that_nobody_asks_for_are_told(tmp_path: Path) -> None:
     file = tmp_path / "left.toml"
     file.write_text('title = "Left"\nreplies = ["Hello."]\n[[steps]]\nwait = "ready"\n')
     with pytest.raises(Failure, match="1 of its replies unused"):
-        run([file], test=True)
+        run([file], INNER, test=True)
 
 
 async def test_it_plays_live_on_a_terminal(tmp_path: Path) -> None:

@@ -14,15 +14,17 @@ import jsonschema
 import pytest
 
 from app.cli import main
+from app.cli.main import app
 from app.cli.man_page import man_page
 from app.demo.script import ACTIONS, STATES, read_demo
 from app.doctor import engine
 from app.exits import ExitCode, Failure
 from app.help import topics as help_topics
-from app.help.topics import SCHEMA_FILE, topic, topics
+from app.help.topics import SCHEMA_FILE, Topic, topic, topics
 from app.oneshot import direct
 from app.settings.config import KINDS, resolve, table
 from app.settings.mcp import servers
+from app.tui.help_lists import help_lists
 from app.tui.keys import KEYS, read_keymap
 from backend.types import (
     ChatOutcome,
@@ -38,6 +40,10 @@ from tests.app.process import COMMAND, fireside, shell
 
 Cap = pytest.CaptureFixture[str]
 SCHEMA: dict[str, Any] = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
+
+
+def page(name: str) -> Topic:
+    return topic(name, help_lists())
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +69,7 @@ def valid(kind: str, value: Any) -> None:
 def test_every_page_is_plain_in_a_pipe(name: str, capfd: Cap) -> None:
     assert main.main(["help", name]) == 0
     out = capfd.readouterr().out
-    assert out == topic(name).text
+    assert out == page(name).text
     assert out.startswith("# ")
     assert "<!--" not in out
     assert "\x1b" not in out
@@ -73,11 +79,11 @@ def test_there_is_a_page_for_every_file_and_none_else() -> None:
     assert {file.stem for file in help_topics.FOLDER.glob("*.md")} == set(help_topics.NAMES)
     assert [name for name, _ in topics()] == list(help_topics.NAMES)
     for name, title in topics():
-        assert topic(name).title == title
+        assert page(name).title == title
 
 
 def test_the_keys_page_has_every_key_as_it_is_bound() -> None:
-    text = topic("keys", {"retry": "f9"}).text
+    text = topic("keys", help_lists({"retry": "f9"})).text
     for key in KEYS:
         assert f"| {key.help} |" in text
     assert "| `f9` | another variant |" in text
@@ -89,13 +95,13 @@ def test_the_page_of_graphics_cards_shows_the_wheel_that_it_speaks_of(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(engine, "WHEEL_PYTHONS", (sys.version_info[:2],))
-    text = topic("gpu").text
+    text = page("gpu").text
     assert "CUDA 12.4" in text and "/whl/cu124 " in text
     assert text.count("--only-binary llama-cpp-python --extra-index-url") == len(engine.GPU_KINDS)
 
 
 def test_the_settings_page_has_every_setting() -> None:
-    text = topic("config").text
+    text = page("config").text
     for key in KINDS:
         assert f"| `{key}` | " in text
     assert re.search(r"\| `generation.temperature` \| \w[^|]+ \| a number \| `FIRESIDE_TEMPERATURE` \|", text)
@@ -115,12 +121,12 @@ def test_the_settings_page_has_every_setting() -> None:
     ],
 )
 def test_the_settings_page_lists_the_values_that_are_taken(key: str, values: str) -> None:
-    row = next(line for line in topic("config").text.splitlines() if line.startswith(f"| `{key}` |"))
+    row = next(line for line in page("config").text.splitlines() if line.startswith(f"| `{key}` |"))
     assert values in row
 
 
 def test_the_exit_codes_are_those_of_the_program() -> None:
-    rows = re.findall(r"^\| ([\d, ]+) \|", topic("pipes").text, re.MULTILINE)
+    rows = re.findall(r"^\| ([\d, ]+) \|", page("pipes").text, re.MULTILINE)
     assert {int(code) for row in rows for code in row.split(",")} == set(ExitCode)
 
 
@@ -128,7 +134,7 @@ def test_a_misspelt_topic_names_the_nearest(capfd: Cap) -> None:
     assert main.main(["help", "key"]) == 2
     assert "Did you mean keys?" in capfd.readouterr().err
     with pytest.raises(Failure, match="There are keys, tools"):
-        topic("weather")
+        page("weather")
 
 
 def test_without_a_topic_it_lists_them(capfd: Cap) -> None:
@@ -230,7 +236,7 @@ def test_a_turn_with_tools_satisfies_the_schema(form: str, tiny_llama: Path) -> 
 
 
 def test_the_fields_of_the_page_are_those_of_the_schema() -> None:
-    text = topic("json").text
+    text = page("json").text
     for name in SCHEMA["$defs"]["answer"]["properties"]:
         assert f"`{name}`" in text, name
     for kind in ("usage", "timings", "error"):
@@ -349,7 +355,7 @@ def test_completion_is_refused_for_other_shells(capfd: Cap) -> None:
 
 
 def blocks(name: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", topic(name).text, re.MULTILINE | re.DOTALL)
+    return re.findall(rf"^```{language}\n(.*?)^```$", page(name).text, re.MULTILINE | re.DOTALL)
 
 
 def test_the_settings_that_pages_show_are_settings(tmp_path: Path) -> None:
@@ -369,7 +375,7 @@ def test_the_demo_that_a_page_shows_is_one(tmp_path: Path) -> None:
     demo = read_demo(tmp_path / "first.toml")
     assert [step.action for step in demo.steps] == ["type", "press", "wait", "expect", "screenshot"]
     for word in (*STATES, *ACTIONS):
-        assert f"`{word}`" in topic("demos").text or word in text
+        assert f"`{word}`" in page("demos").text or word in text
 
 
 def test_the_tool_that_a_page_shows_is_one(tmp_path: Path) -> None:
@@ -381,9 +387,9 @@ def test_the_tool_that_a_page_shows_is_one(tmp_path: Path) -> None:
 
 
 def test_the_flags_that_pages_name_are_there() -> None:
-    told = {flag for name in help_topics.NAMES for flag in re.findall(r"`(--[a-z-]+)", topic(name).text)}
-    page = re.sub(r"\\f.", " ", man_page()).replace("\\", "")
-    known = {*re.findall(r"--[a-z-]+", page), "--schema", "--man", "--test", "--svg", "--cast", "--speed"}
+    told = {flag for name in help_topics.NAMES for flag in re.findall(r"`(--[a-z-]+)", page(name).text)}
+    manual = re.sub(r"\\f.", " ", man_page(app)).replace("\\", "")
+    known = {*re.findall(r"--[a-z-]+", manual), "--schema", "--man", "--test", "--svg", "--cast", "--speed"}
     assert told <= known
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline.state_inline import StateInline
 
-from app.tui.transcript.emphasis import _kind, _State
+from app.markdown.emphasis import _kind, _State
 from tests.app.markdown.samples import COLOUR, fresh_rows
 
 

@@ -11,11 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from app.demo.script import Demo, read_demo
-
-FILE_VARIABLE = "_FIRESIDE_DEMO"
-PLAYED_VARIABLE = "_FIRESIDE_DEMO_PLAYED"
-"""A file with the number of replies that earlier commands took."""
+from app.demo.script import FILE_VARIABLE, PLAYED_VARIABLE, Demo, read_demo
 
 
 def main() -> int:
