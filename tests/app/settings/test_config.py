@@ -488,4 +488,4 @@ def test_only_the_first_of_many_unknown_keys_are_looked_for(
     resolve({}, environ={}, file=write(tmp_path, "".join(f"modell{number} = 1\n" for number in range(9_000))))
     told = capfd.readouterr().err.splitlines()
     assert len(told) == config.MOST_TOLD + 1
-    assert "8,995 more keys are no settings" in told[-1]
+    assert "8,995 more keys are not settings" in told[-1]
