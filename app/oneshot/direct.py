@@ -200,11 +200,11 @@ class _Keeping:
 
             if not is_vain:
                 system = self._job.settings.system
-                self._answer.session_id = keep(self._asked, system, self._answer.replies)
+                self._answer.session_id = keep(self._asked, system, self._answer.replies, self._answer.model)
         elif is_vain:
             self._kept.drop()
         else:
-            self._answer.session_id = self._kept.finish(self._answer.replies)
+            self._answer.session_id = self._kept.finish(self._answer.replies, self._answer.model)
 
     def _begin(self) -> None:
         if not self._over:

@@ -54,12 +54,12 @@ class KeptExchange:
         if store is not None:
             asyncio.run(store.close())
 
-    def finish(self, replies: Sequence[Reply]) -> str | None:
-        """Save the replies, each on a branch of its own; returns the chat's id.
+    def finish(self, replies: Sequence[Reply], llm_model: str) -> str | None:
+        """Save the replies, each on a branch of its own and with the model's name; returns the chat's id.
 
         What cannot be saved is said on standard error and costs the answer nothing.
         """
-        branches = [_items(reply) for reply in replies]
+        branches = [_items(reply, llm_model) for reply in replies]
         error = (
             _error_of(self._answer(branches)) if self._store is not None else _error_of(self._add(branches))
         )
@@ -110,9 +110,9 @@ class KeptExchange:
             await store.close()
 
 
-def keep(prompt: str, system: str | None, replies: Sequence[Reply]) -> str | None:
+def keep(prompt: str, system: str | None, replies: Sequence[Reply], llm_model: str) -> str | None:
     """Save a whole exchange of which nothing is kept yet, as `KeptExchange.finish` does."""
-    return KeptExchange(prompt, system).finish(replies)
+    return KeptExchange(prompt, system).finish(replies, llm_model)
 
 
 def _error_of(work: Coroutine[Any, Any, None]) -> Exception | None:
@@ -123,12 +123,17 @@ def _error_of(work: Coroutine[Any, Any, None]) -> Exception | None:
     return None
 
 
-def _items(reply: Reply) -> list[Item]:
+def _items(reply: Reply, llm_model: str) -> list[Item]:
     outcome = reply.outcome
     if not reply.text and not reply.reasoning and outcome is None:
         return []
     stopped = True if outcome is None else None
-    common: dict[str, Any] = {"response_id": new_id("resp"), "model": DEFAULT_AGENT, "interrupted": stopped}
+    common: dict[str, Any] = {
+        "response_id": new_id("resp"),
+        "model": DEFAULT_AGENT,
+        "llm_model": llm_model or None,
+        "interrupted": stopped,
+    }
     items: list[Item] = []
     if reply.reasoning:
         items.append(reasoning_item(reply.reasoning, **common))
@@ -139,6 +144,7 @@ def _items(reply: Reply) -> list[Item]:
         content=(output_text(reply.text),) if reply.text else (),
         status="incomplete" if stopped or finish == "length" else "completed",
         finish=finish,
+        schema_errors=(outcome and outcome.schema_errors) or None,
         **common,
     )
     return [*items, message]

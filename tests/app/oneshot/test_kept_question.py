@@ -77,6 +77,31 @@ def test_the_question_is_there_while_the_model_is_loaded(loads: list[Callable[[]
     assert chats() == [("idle", "why?", ["why?", "Hello there."])]
 
 
+@pytest.mark.parametrize("keeps_first", [True, False], ids=["question-first", "whole"])
+def test_each_reply_keeps_the_name_of_the_model_that_wrote_it(
+    keeps_first: bool, loads: list[Callable[[], None]], double: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: Any, **__: Any) -> None:
+        raise OSError(28, "no space left")
+
+    if not keeps_first:
+        monkeypatch.setattr(Store, "add_session", refuse)
+    assert main.main(["-p", "why?", "--replies", "2"]) == 0
+
+    async def names() -> list[str | None]:
+        store = Store.default()
+        try:
+            [record] = await store.sessions()
+            items = [node.item for node in await store.tree(record.id)]
+            return [
+                item.llm_model for item in items if isinstance(item, Message) and item.role == "assistant"
+            ]
+        finally:
+            await store.close()
+
+    assert asyncio.run(names()) == [double.card.model_id] * 2
+
+
 def test_several_replies_are_branches_of_the_one_question(loads: list[Callable[[], None]]) -> None:
     loads.append(lambda: until(lambda: is_there("why?")))
     assert main.main(["-p", "why?", "--replies", "3"]) == 0
