@@ -50,6 +50,24 @@ class Count:
     exact: bool = True
 
 
+def request_to_count(
+    messages: Sequence[Message],
+    tools: Sequence[Tool],
+    config: GenerationConfig | None,
+    conversation: str | None,
+    continue_reply: bool,
+) -> Request:
+    """The request whose prompt `count` is asked for."""
+    return Request(
+        messages=messages,
+        tools=tools,
+        config=config or GenerationConfig(),
+        continue_reply=continue_reply,
+        add_generation_prompt=not continue_reply,
+        conversation=conversation,
+    )
+
+
 @dataclass(frozen=True)
 class Rendered:
     """The text a request would be evaluated as, with its tokens where they are known."""
@@ -96,9 +114,16 @@ class ChatEngine(Protocol):
         ...
 
     async def count(
-        self, messages: Sequence[Message], tools: Sequence[Tool] = (), config: GenerationConfig | None = None
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool] = (),
+        config: GenerationConfig | None = None,
+        *,
+        conversation: str | None = None,
+        continue_reply: bool = False,
     ) -> Count:
-        """Tokens of the prompt these would be."""
+        """Tokens of the prompt these would be. What was rendered is kept for the request that follows;
+        name the `conversation` that it will name."""
         ...
 
     def submit(self, request: Request) -> AsyncIterator[list[Piece]]:

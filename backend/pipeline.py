@@ -61,8 +61,7 @@ class Pipeline:
         """
         reply = Reply(request, sink, self._observer, ids=ids, keep=self.prompts.keep)
         with self._lock:
-            if self._closed:
-                raise EngineError("The model was closed.", remedy="Load it again.")
+            self._check_open()
             known = self._replies.get(reply.id)
             if known is not None and not known.over:
                 raise ValueError(
@@ -80,13 +79,19 @@ class Pipeline:
             self.engine.cancel(request_id)
 
     def forget(self, conversation: str) -> Future[None]:
-        """Empty what the cache holds of a conversation, once what was asked before is on its way."""
+        """Empty what the cache holds of a conversation, once what was asked before is on its way. Nothing
+        is left to empty once the model was closed."""
 
         def forget() -> None:
             self.prompts.forget(conversation)
             self.engine.forget(conversation)
 
-        return self._preparing.submit(forget)
+        with self._lock:
+            if not self._closed:
+                return self._preparing.submit(forget)
+        nothing: Future[None] = Future()
+        nothing.set_result(None)
+        return nothing
 
     def stats(self) -> EngineStats:
         """What the engine is doing now."""
@@ -94,8 +99,15 @@ class Pipeline:
         return EngineStats(now.running, now.waiting, now.slots, now.cached_tokens, self.handle.max_seq)
 
     def prepare(self, request: Request) -> Future[Prompt]:
-        """The prompt of a request, made on the preparing thread, whether or not it fits."""
-        return self._preparing.submit(self._prompt, request)
+        """The prompt of a request, made on the preparing thread, whether or not it fits. What was made is
+        kept for the request that follows. EngineError once the model was closed."""
+        with self._lock:
+            self._check_open()
+            return self._preparing.submit(self._prompt, request)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise EngineError("The model was closed.", remedy="Load it again.")
 
     def close(self) -> None:
         """End what runs as cancelled, free the context."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from backend.chat_engine import Request
-from backend.engine.request import belongs
+from backend.prompt_cache import Prior, PromptCache, Rendering, key_of
 from backend.tokenizer import Tokenizer
 from backend.types import ContextOverflowError, GenerationConfig, Message
 
@@ -41,25 +41,15 @@ class PromptBuilder:
         self._tokenizer = tokenizer
         self._template = template
         self.max_seq = max_seq
-        self._kept: dict[str, tuple[str, tuple[int, ...]]] = {}
-        """Text and tokens of conversations, the last used one last. One thread writes."""
-        self._forgotten: set[str] = set()
-        """Conversations whose last reply may still end."""
+        self._kept = PromptCache(MOST_KEPT)
 
     def keep(self, conversation: str, text: str, tokens: tuple[int, ...]) -> None:
         """Remember the tokens of a conversation up to now, for its next prompt."""
-        self._kept.pop(conversation, None)
-        if any(belongs(conversation, name) for name in self._forgotten):
-            return
-        self._kept[conversation] = (text, tokens)
-        while len(self._kept) > MOST_KEPT:
-            del self._kept[next(iter(self._kept))]
+        self._kept.keep(conversation, text, tokens)
 
     def forget(self, conversation: str) -> None:
         """Remember nothing of a conversation until its next prompt."""
-        self._forgotten.add(conversation)
-        for name in [name for name in self._kept if belongs(name, conversation)]:
-            del self._kept[name]
+        self._kept.forget(conversation)
 
     def build(self, request: Request, config: GenerationConfig) -> Prompt:
         """The prompt of a request under resolved settings.
@@ -67,6 +57,7 @@ class PromptBuilder:
         Raises ContextOverflowError when it leaves no room for a reply, and ValueError or
         TemplateError when the conversation cannot be rendered.
         """
+        self._kept.begin(request.conversation or "")
         prompt = self.measure(request, config)
         if not self._fits(prompt, config):
             raise ContextOverflowError(len(prompt.tokens), self.max_seq, self._room(config))
@@ -122,19 +113,43 @@ class PromptBuilder:
         )
 
     def _render(self, request: Request, messages: list[Message], config: GenerationConfig) -> Prompt:
-        self._forgotten.discard(request.conversation or "")
-        parts = self.parts(request, messages, config)
-        text = "".join(parts)
+        key = self._key(request, messages, config)
+        known = self._kept.rendering(key) if key else None
+        parts = known.parts if known else tuple(self.parts(request, messages, config))
         is_plain = len(parts) == 1
-        prior = request.prior or (self._kept.get(request.conversation or "") if is_plain else None)
-        if prior and (known := _after(parts, prior[0])) is not None:
+        prior = request.prior or (self._kept.kept(request.conversation or "") if is_plain else None)
+        if known is None or known.prior != prior:
+            known = Rendering(
+                parts, prior, tuple(self._tokens(parts, prior, given=request.prior is not None))
+            )
+            if key:
+                self._kept.remember(key, known)
+        return Prompt("".join(parts), list(known.tokens), is_plain=is_plain)
+
+    def _key(self, request: Request, messages: list[Message], config: GenerationConfig) -> bytes | None:
+        """All that the text of a prompt depends on, and whether tokens for its beginning are given."""
+        template = self._template()
+        return key_of(
+            messages,
+            list(request.tools),
+            request.add_generation_prompt,
+            request.continue_reply,
+            config.enable_thinking,
+            config.reasoning_effort,
+            template and template.moment,
+            request.prior is not None,
+        )
+
+    def _tokens(self, parts: Sequence[str], prior: Prior | None, *, given: bool) -> list[int]:
+        """The tokens of a prompt: those of `prior` where it begins with that text, then the usual ones."""
+        if prior and (rest := _after(parts, prior[0])) is not None:
             tokens = list(prior[1])
-            if known:
-                tokens += self._tokenizer.encode_rest(known)
+            if rest:
+                tokens += self._tokenizer.encode_rest(rest)
             # Unusual tokens can be more than the usual ones, which may fit.
-            if request.prior or len(tokens) < self.max_seq:
-                return Prompt(text, tokens, is_plain=is_plain)
-        return Prompt(text, self._tokenizer.encode_prompt(parts), is_plain=is_plain)
+            if given or len(tokens) < self.max_seq:
+                return tokens
+        return self._tokenizer.encode_prompt(parts)
 
     def _fits(self, prompt: Prompt, config: GenerationConfig) -> bool:
         return len(prompt.tokens) + self._room(config) <= self.max_seq

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from app.characters import clean
@@ -19,7 +21,7 @@ from app.sessions.turn.live import LiveSession
 from app.sessions.turn.media import blocks_of, senses
 from app.sessions.turn.settings import Settings, checked, resolve
 from backend.chat_engine import EngineStats, Request
-from backend.types import BackendError, ChatCard
+from backend.types import BackendError, ChatCard, GenerationConfig
 
 
 def _silent(fraction: float) -> None:
@@ -28,6 +30,11 @@ def _silent(fraction: float) -> None:
 
 def _always() -> bool:
     return True
+
+
+def _whole(settings: Settings, card: ChatCard) -> GenerationConfig:
+    """What the next request is made with, its prompt counted with every turn."""
+    return replace(settings.generation(card), overflow=None)
 
 
 class EngineOperations(Workplace):
@@ -45,9 +52,9 @@ class EngineOperations(Workplace):
             tools = offered_tools(live.settings, self._services.toolbox, engine.card)
             head = [turn for turn in turns if turn["role"] == "system"]
             without = await self._turns(live, "", engine.card)
-            count = engine.count
+            count = functools.partial(engine.count, config=_whole(live.settings, engine.card))
             try:
-                total = await count(turns, tools)
+                total = await count(turns, tools, conversation=live.id)
                 bare = (await count(turns)).tokens
                 history = (await count(without)).tokens if without else 0
                 system = (await count(head)).tokens if head else 0
@@ -71,7 +78,8 @@ class EngineOperations(Workplace):
     async def _beginning(self, settings: Settings) -> Json:
         """What a chat holds before its first message, which most templates cannot do without."""
         async with self.desk.use(settings.model, _silent) as engine:
-            card, count = engine.card, engine.count
+            card = engine.card
+            count = functools.partial(engine.count, config=_whole(settings, card))
             tools = offered_tools(settings, self._services.toolbox, card)
             system = system_text(settings.system, planning=settings.approve == "plan")
             try:

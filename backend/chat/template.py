@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from backend.chat.grammar import ReplyGrammar
 
 
+_DAY, _TO_THE_MINUTE = "%Y-%m-%d", "%Y-%m-%d %H:%M"
 _MOST_GRAMMARS = 4
 """Grammars a template remembers: each message of a chat asks for the same one."""
 
@@ -148,6 +149,16 @@ class ChatTemplate:
         """How uncertain parts of the format were found."""
         fault = self._renderer.fault
         return (*self.format.notes, *((str(fault),) if fault else ()))
+
+    @property
+    def moment(self) -> str:
+        """What a prompt may show of the clock: until it changes, the same conversation gives the same text.
+
+        A template that writes the time itself is taken to write no seconds.
+        """
+        from backend.chat.sandbox import clock
+
+        return clock().strftime(_TO_THE_MINUTE if "strftime_now" in self.source else _DAY)
 
     @property
     def thought_end(self) -> str:

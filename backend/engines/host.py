@@ -16,7 +16,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from backend.chat_engine import Count, EngineStats, LoadSpec, Progress, Rendered, Request, Tool
+from backend.chat_engine import (
+    Count,
+    EngineStats,
+    LoadSpec,
+    Progress,
+    Rendered,
+    Request,
+    Tool,
+    request_to_count,
+)
 from backend.engines import wire
 from backend.types import ChatCard, ChatOutcome, EngineError, GenerationConfig, Message, Piece
 
@@ -127,10 +136,16 @@ class EngineHost:
             self._child.send_soon({"op": "cancel_load"})
 
     async def count(
-        self, messages: Sequence[Message], tools: Sequence[Tool] = (), config: GenerationConfig | None = None
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool] = (),
+        config: GenerationConfig | None = None,
+        *,
+        conversation: str | None = None,
+        continue_reply: bool = False,
     ) -> Count:
-        request = Request(messages=messages, tools=tools, config=config or GenerationConfig())
-        return Count(len((await self.render(request)).tokens or ()))
+        request = request_to_count(messages, tools, config, conversation, continue_reply)
+        return Count(await self._ask("count", request=request))
 
     async def render(self, request: Request) -> Rendered:
         return await self._ask("render", request=request)

@@ -92,6 +92,8 @@ class Child:
             return self._unload()
         model = self._loaded()
         match operation:
+            case "count":
+                return len(model.pipeline.prepare(command["request"]).result().tokens)
             case "render":
                 prompt = model.pipeline.prepare(command["request"]).result()
                 return Rendered(prompt.text, tuple(prompt.tokens))

@@ -8,9 +8,19 @@ import threading
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from backend.chat_engine import Count, EngineStats, LoadSpec, Progress, Rendered, Request, Tool
+from backend.chat_engine import (
+    Count,
+    EngineStats,
+    LoadSpec,
+    Progress,
+    Rendered,
+    Request,
+    Tool,
+    request_to_count,
+)
 from backend.loading import find_model
 from backend.model import GenerativeModel, load
+from backend.prompt import Prompt
 from backend.reply import Delivery, Failed, Ids
 from backend.request_checks import check_prompt, check_request
 from backend.types import ChatCard, ChatOutcome, EngineError, GenerationConfig, Message, Piece
@@ -65,12 +75,16 @@ class InProcessEngine:
             return await asyncio.to_thread(lambda: self.card)  # Reads the template, which takes a while.
 
     async def count(
-        self, messages: Sequence[Message], tools: Sequence[Tool] = (), config: GenerationConfig | None = None
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool] = (),
+        config: GenerationConfig | None = None,
+        *,
+        conversation: str | None = None,
+        continue_reply: bool = False,
     ) -> Count:
-        rendered = await self.render(
-            Request(messages=messages, tools=tools, config=config or GenerationConfig())
-        )
-        return Count(len(rendered.tokens or ()))
+        request = request_to_count(messages, tools, config, conversation, continue_reply)
+        return Count(len((await self._prompt(request)).tokens))
 
     async def submit(self, request: Request) -> AsyncIterator[list[Piece]]:
         """Answer a request: a list of pieces per engine step. Closing the iterator cancels it."""
@@ -108,10 +122,7 @@ class InProcessEngine:
 
     async def render(self, request: Request) -> Rendered:
         """The prompt of a request, as text and tokens, whatever its length."""
-        model = self._loaded()
-        check_request(request)
-        config = model.handle.resolve(request.config)
-        prompt = await asyncio.to_thread(model.pipeline.prompts.measure, request, config)
+        prompt = await self._prompt(request)
         return Rendered(prompt.text, tuple(prompt.tokens))
 
     async def tokenize(self, text: str) -> list[int]:
@@ -173,6 +184,11 @@ class InProcessEngine:
             for request_id in list(self._running):
                 model.pipeline.cancel(request_id)
             await asyncio.to_thread(model.close)
+
+    async def _prompt(self, request: Request) -> Prompt:
+        model = self._loaded()
+        check_request(request)
+        return await asyncio.wrap_future(model.pipeline.prepare(request))
 
     def _loaded(self) -> GenerativeModel:
         if self._model is None:

@@ -119,7 +119,13 @@ class ScriptedEngine:
             event.set()
 
     async def count(
-        self, messages: Sequence[Message], tools: Sequence[Tool] = (), config: GenerationConfig | None = None
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool] = (),
+        config: GenerationConfig | None = None,
+        *,
+        conversation: str | None = None,
+        continue_reply: bool = False,
     ) -> Count:
         """A token for every word."""
         return Count(sum(len(str(turn.get("content") or "").split()) for turn in messages))

@@ -29,7 +29,7 @@ from backend.types import (
     ToolCallPiece,
 )
 
-VERSION = 1
+VERSION = 2
 """Of the protocol. Both ends refuse to talk to another one."""
 
 _VALUES = (

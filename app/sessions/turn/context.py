@@ -155,7 +155,14 @@ class Context:
 
     async def _tokens(self, items: Sequence[Item] | None = None) -> int:
         messages = await self._messages(items)
-        return (await self._engine.count(messages, self._tools, self._config)).tokens
+        count = await self._engine.count(
+            messages,
+            self._tools,
+            self._config,
+            conversation=self._live.id,
+            continue_reply=self._turn.continued is not None,
+        )
+        return count.tokens
 
     def _fits(self, tokens: int) -> bool:
         """Whether a prompt of that many tokens leaves the room that is kept for a reply."""

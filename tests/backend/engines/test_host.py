@@ -5,14 +5,18 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from backend.chat_engine import LoadSpec, Request
+from backend.engines import wire
 from backend.engines.host import EngineHost
+from backend.engines.host_child import Child
 from backend.types import ChatOutcome, EngineError, GenerationConfig, ModelLoadError, Piece, TextPiece
 
 pytestmark = pytest.mark.timeout(60)
@@ -73,6 +77,56 @@ async def test_counts_renders_and_tokenizes(host: EngineHost) -> None:
     assert (await host.stats()).slots >= 0
     with pytest.raises(ValueError, match="embedding"):
         await host.embed(["x"])
+
+
+async def test_a_count_is_answered_with_a_number(host: EngineHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = [{"role": "user", "content": "a long story " * 50}]
+    expected = len((await host.render(Request(messages=long))).tokens or ())
+    lines: list[bytes] = []
+    read = wire.loads
+    monkeypatch.setattr(wire, "loads", lambda line: lines.append(line) or read(line))
+    assert (await host.count(long)).tokens == expected
+    assert [len(line) < 64 for line in lines] == [True]
+    assert (await host.count(long, config=GenerationConfig(max_new_tokens=1))).tokens == expected
+    with pytest.raises(ValueError, match="assistant"):
+        await host.count(long, continue_reply=True)
+
+
+def test_the_child_renders_once_what_is_counted_and_then_asked(tiny_llama: Path) -> None:
+    commands, to_child = os.pipe()
+    from_child, answers = os.pipe()
+    with (
+        os.fdopen(commands, "rb") as heard,
+        os.fdopen(answers, "wb") as said,
+        os.fdopen(from_child, "rb") as told,
+        os.fdopen(to_child, "wb") as send,
+    ):
+        child = Child(heard, said)
+        serving = threading.Thread(target=child.run)
+        serving.start()
+
+        def tell(**command: Any) -> None:
+            send.write(wire.dumps(command))
+            send.flush()
+
+        def ask(**command: Any) -> Any:
+            tell(**command, re=1)
+            while "value" not in (answer := wire.loads(told.readline())):
+                assert "error" not in answer
+            return answer["value"]
+
+        ask(op="load", spec=spec(tiny_llama))
+        renderer = child._model.handle.template._renderer
+        before, asked = renderer.renders, request(4, conversation="chat")
+        tokens = ask(op="count", request=asked)
+        tell(op="submit", request=asked)
+        while not isinstance((pieces := wire.loads(told.readline())["pieces"])[-1], ChatOutcome):
+            pass
+        assert pieces[-1].prompt_tokens == tokens
+        assert renderer.renders == before + 1
+        ask(op="unload")
+        send.close()
+        serving.join()
 
 
 async def test_a_cancelled_request_ends_as_cancelled(host: EngineHost) -> None:
