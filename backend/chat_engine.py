@@ -118,7 +118,6 @@ class ChatEngine(Protocol):
         messages: Sequence[Message],
         tools: Sequence[Tool] = (),
         config: GenerationConfig | None = None,
-        *,
         conversation: str | None = None,
         continue_reply: bool = False,
     ) -> Count:

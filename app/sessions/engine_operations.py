@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -52,12 +51,12 @@ class EngineOperations(Workplace):
             tools = offered_tools(live.settings, self._services.toolbox, engine.card)
             head = [turn for turn in turns if turn["role"] == "system"]
             without = await self._turns(live, "", engine.card)
-            count = functools.partial(engine.count, config=_whole(live.settings, engine.card))
+            count, config = engine.count, _whole(live.settings, engine.card)
             try:
-                total = await count(turns, tools, conversation=live.id)
-                bare = (await count(turns)).tokens
-                history = (await count(without)).tokens if without else 0
-                system = (await count(head)).tokens if head else 0
+                total = await count(turns, tools, config, live.id)
+                bare = (await count(turns, (), config)).tokens
+                history = (await count(without, (), config)).tokens if without else 0
+                system = (await count(head, (), config)).tokens if head else 0
             except BackendError as err:
                 raise wrapped(err) from err
             parts = {
@@ -78,13 +77,14 @@ class EngineOperations(Workplace):
     async def _beginning(self, settings: Settings) -> Json:
         """What a chat holds before its first message, which most templates cannot do without."""
         async with self.desk.use(settings.model, _silent) as engine:
-            card = engine.card
-            count = functools.partial(engine.count, config=_whole(settings, card))
+            card, count = engine.card, engine.count
+            config = _whole(settings, card)
             tools = offered_tools(settings, self._services.toolbox, card)
             system = system_text(settings.system, planning=settings.approve == "plan")
             try:
-                total = await count(turns_of([user_message("")], system=system), tools)
-                bare = (await count(turns_of([user_message("")], system=system))).tokens
+                empty = turns_of([user_message("")], system=system)
+                total = await count(empty, tools, config)
+                bare = (await count(empty, (), config)).tokens
             except BackendError as err:
                 raise wrapped(err) from err
             parts = {"system": bare, "tools": total.tokens - bare, "history": 0, "draft": 0}

@@ -140,7 +140,6 @@ class EngineHost:
         messages: Sequence[Message],
         tools: Sequence[Tool] = (),
         config: GenerationConfig | None = None,
-        *,
         conversation: str | None = None,
         continue_reply: bool = False,
     ) -> Count:

@@ -79,7 +79,6 @@ class InProcessEngine:
         messages: Sequence[Message],
         tools: Sequence[Tool] = (),
         config: GenerationConfig | None = None,
-        *,
         conversation: str | None = None,
         continue_reply: bool = False,
     ) -> Count:

@@ -123,7 +123,6 @@ class ScriptedEngine:
         messages: Sequence[Message],
         tools: Sequence[Tool] = (),
         config: GenerationConfig | None = None,
-        *,
         conversation: str | None = None,
         continue_reply: bool = False,
     ) -> Count:

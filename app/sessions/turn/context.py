@@ -155,13 +155,8 @@ class Context:
 
     async def _tokens(self, items: Sequence[Item] | None = None) -> int:
         messages = await self._messages(items)
-        count = await self._engine.count(
-            messages,
-            self._tools,
-            self._config,
-            conversation=self._live.id,
-            continue_reply=self._turn.continued is not None,
-        )
+        continued = self._turn.continued is not None
+        count = await self._engine.count(messages, self._tools, self._config, self._live.id, continued)
         return count.tokens
 
     def _fits(self, tokens: int) -> bool:

