@@ -12,6 +12,13 @@ from tools.definition import ToolError
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
+_NOT_PUBLIC = tuple(
+    ipaddress.ip_network(text)
+    for text in (
+        "192.0.0.0/24 192.88.99.0/24 168.63.129.16 fec0::/10 3fff::/20 5f00::/16 64:ff9b:1::/48"
+    ).split()
+)
+"""Addresses of machines and clouds that speak of themselves, and what Python took for public for long."""
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
@@ -43,6 +50,8 @@ def is_public(address: Address) -> bool:
     inner = _inner(address)
     if inner is not None:
         return is_public(inner)
+    if any(address in network for network in _NOT_PUBLIC):
+        return False
     special = address.is_multicast or address.is_loopback or address.is_link_local or address.is_reserved
     return address.is_global and not special and not address.is_unspecified
 

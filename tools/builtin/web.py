@@ -6,9 +6,11 @@ A name is resolved once and the connection goes to that address; every redirect 
 from __future__ import annotations
 
 import asyncio
+import codecs
 import re
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urljoin, urlsplit
 
@@ -30,6 +32,13 @@ _TEXTS = re.compile(
 )
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE | re.ASCII)
 
+_OF_PAGES = re.compile(
+    r"(utf-8(-sig)?|utf-(16|32)(-[bl]e)?|ascii|iso8859-\d+|cp\d+|koi8-[rtu]|kz1048|mac-\w+|tis-620|ptcp154"
+    r"|big5(hkscs)?|gb2312|gbk|gb18030|euc_\w+|shift_jis\w*|iso2022_\w+|johab|hz)\Z",
+    re.ASCII,
+)
+"""Of Python's codecs those whose work is as long as the text."""
+
 
 def _must_be_address(attempt: Attempt) -> None:
     _check_address(str(attempt.arguments["url"]))
@@ -47,19 +56,28 @@ async def fetch_page(context: ToolContext, url: str) -> str:
             page = await _fetch(url, context.allowed_addresses)
     except TimeoutError as err:
         raise ToolError(f"{url[:200]} did not answer within {_TIME_S:g} s.") from err
-    if "html" not in page.kind:
-        return page.text
-    return await asyncio.to_thread(html_to_text, page.text) or "The page has no text."
+    return await asyncio.to_thread(page.text)
 
 
+@dataclass(frozen=True)
 class _Page:
-    def __init__(self, kind: str, data: bytes) -> None:
-        self.kind = kind
-        found = _CHARSET.search(kind) or _CHARSET.search(data[:2048].decode("ascii", "ignore"))
-        try:
-            self.text = data.decode(found[1] if found else "utf-8", "replace")
-        except (LookupError, ValueError):
-            self.text = data.decode("utf-8", "replace")
+    kind: str
+    data: bytes
+
+    def text(self) -> str:
+        """What it says. Takes its time for a large page: not on the event loop."""
+        found = _CHARSET.search(self.kind) or _CHARSET.search(self.data[:2048].decode("ascii", "ignore"))
+        text = self.data.decode(_codec(found[1]) if found else "utf-8", "replace")
+        return html_to_text(text) or "The page has no text." if "html" in self.kind else text
+
+
+def _codec(charset: str) -> str:
+    """The codec of a character set that pages come in: others take far longer than their text is long."""
+    try:
+        name = codecs.lookup(charset).name
+    except (LookupError, ValueError):
+        return "utf-8"
+    return name if _OF_PAGES.match(name) else "utf-8"
 
 
 async def _fetch(url: str, listed: Sequence[str]) -> _Page:
@@ -91,13 +109,23 @@ def _next(url: str, target: str) -> str:
     following = urljoin(url, target)
     try:
         here, there = urlsplit(url), urlsplit(following)
-        same = _site(here.hostname) == _site(there.hostname) and there.port in (here.port, None)
+        same = _site(here.hostname) == _site(there.hostname) and _is_same_port(here, there)
     except ValueError as err:
         raise ToolError(f"It redirects to something that is not a web address: {target[:200]!r}.") from err
     if not same or (here.scheme, there.scheme) == ("https", "http"):
         # An open redirect of an allowed site must not carry anything to another.
         raise ToolError(f"It redirects to {following[:500]}; read that address if you want it.")
     return following
+
+
+def _is_same_port(here: SplitResult, there: SplitResult) -> bool:
+    """Behind another port of a host somebody else may answer, but for the usual step to https."""
+    ports = _port(here), _port(there)
+    return ports[0] == ports[1] or ((here.scheme, there.scheme) == ("http", "https") and ports == (80, 443))
+
+
+def _port(parts: SplitResult) -> int:
+    return parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def _site(host: str | None) -> str:
@@ -128,7 +156,7 @@ def _check_address(url: str) -> tuple[SplitResult, int]:
         raise ToolError(f"That is not a web address: {url[:200]!r}.")
     try:
         parts = urlsplit(url)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
+        port = _port(parts)
     except ValueError as err:
         raise ToolError(f"That is not a web address: {url[:200]!r}.") from err
     if parts.scheme not in ("http", "https") or not parts.hostname:

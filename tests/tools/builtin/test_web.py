@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import encodings.aliases
 import gzip
 import ipaddress
 import shutil
@@ -20,7 +21,7 @@ from tests.limits import processor_time
 from tests.tools.conftest import Use
 from tools.builtin.addresses import is_public
 from tools.builtin.html_text import html_to_text
-from tools.builtin.web import fetch_page
+from tools.builtin.web import _codec, fetch_page  # pyright: ignore[reportPrivateUsage]
 from tools.context import ToolContext
 
 pytestmark = pytest.mark.timeout(60)  # A hostile page is bounded work, but no small one.
@@ -33,6 +34,14 @@ PAGES: dict[str, tuple[int, dict[str, str], bytes]] = {
         b"<p><a href='https://x.example/'>there</a><style>no</style></body></html>",
     ),
     "/latin": (200, {"Content-Type": "text/plain; charset=iso-8859-1"}, b"caf\xe9"),
+    "/slow": (
+        200,
+        {"Content-Type": "text/plain; charset=punycode"},
+        b"a" * 1_000_000 + b"-" + b"b" * 1_000_000,
+    ),
+    "/slow-html": (200, {"Content-Type": "text/html"}, b"<meta charset=IDNA>" + b"xn--" + b"b" * 1_000_000),
+    "/to-usual-port": (302, {"Location": "http://127.0.0.1/"}, b""),
+    "/to-usual-https": (302, {"Location": "https://127.0.0.1/"}, b""),
     "/odd-charset": (200, {"Content-Type": "text/plain; charset=nonsense"}, b"ok"),
     "/json": (200, {"Content-Type": "application/problem+json"}, b'{"a": 1}'),
     "/image": (200, {"Content-Type": "image/png"}, b"\x89PNG"),
@@ -126,6 +135,8 @@ async def test_other_texts_come_as_they_are(
         ("/loop", "more than 5 times"),
         ("/to-metadata", "redirects to http://169.254.169.254/latest/meta-data/; read that address"),
         ("/to-other-port", "redirects to http://127.0.0.1:1/"),
+        ("/to-usual-port", "redirects to http://127.0.0.1/"),
+        ("/to-usual-https", "redirects to https://127.0.0.1/"),
         ("/to-file", "redirects to file:///etc/passwd"),
         ("/to-nothing", "cannot be read"),
     ],
@@ -198,6 +209,40 @@ async def test_a_name_is_resolved_once_and_pinned(
     assert result.text == '{"a": 1}'
     assert asked.count("site.example") == 1
     assert server.seen == [("/json", f"site.example:{server.server_port}")]
+
+
+@pytest.mark.parametrize("path", ["/slow", "/slow-html"])
+async def test_no_character_set_takes_longer_than_its_text(
+    use: Use, server: Server, listed: ToolContext, path: str
+) -> None:
+    with processor_time(3):
+        result = await use(fetch_page, listed, url=at(server, path))
+    assert "b" * 1_000 in result.text
+
+
+def test_every_codec_a_page_may_name_takes_time_near_its_length() -> None:
+    for name in sorted(set(encodings.aliases.aliases.values()) | {"cp1252", "koi8_u", "hz"}):
+        codec = _codec(name)
+        with processor_time(2):
+            assert isinstance((b"a-" + b"\xe9~{b+" * 60_000).decode(codec, "replace"), str)
+
+
+@pytest.mark.parametrize(
+    ("charset", "codec"),
+    [
+        ("UTF-8", "utf-8"),
+        ("Shift_JIS", "shift_jis"),
+        ("windows-1252", "cp1252"),
+        ("GB18030", "gb18030"),
+        ("ISO-2022-JP", "iso2022_jp"),
+        ("utf-7", "utf-8"),
+        ("rot13", "utf-8"),
+        ("unicode_escape", "utf-8"),
+        ("..", "utf-8"),
+    ],
+)
+def test_the_character_sets_of_pages_are_known(charset: str, codec: str) -> None:
+    assert _codec(charset) == codec
 
 
 async def test_every_redirect_is_resolved_and_checked_anew(
@@ -280,7 +325,9 @@ async def test_a_pinned_https_connection_still_checks_the_name(
 PRIVATE = """127.0.0.1 10.1.2.3 172.16.0.1 192.168.1.1 169.254.169.254 100.64.0.1 0.0.0.0 224.0.0.1
 255.255.255.255 192.0.2.1 198.18.0.1 240.0.0.1 :: ::1 fe80::1 fc00::1 fd00::1 ff02::1
 ::ffff:10.0.0.1 ::ffff:127.0.0.1 2002:7f00:1:: 2002:a00:1:: 64:ff9b::7f00:1
-64:ff9b::a9fe:a9fe ::127.0.0.1 2001:db8::1 2001:0:0:0:0:0:80ff:fffe""".split()
+64:ff9b::a9fe:a9fe ::127.0.0.1 2001:db8::1 2001:0:0:0:0:0:80ff:fffe
+168.63.129.16 ::ffff:168.63.129.16 192.0.0.192 192.88.99.1 fec0::1 3fff::1 5f00::1
+64:ff9b:1::7f00:1""".split()
 
 
 @pytest.mark.parametrize("text", PRIVATE)
