@@ -85,6 +85,10 @@ class Console(Protocol):
         """Begin the next line with this text, as if keys had written it, or as if it was pasted."""
         ...
 
+    def remember(self, text: str) -> bool:
+        """Let the key up bring this text, as keys would write it; False where no key does."""
+        ...
+
     def wake(self) -> None:
         """End `read` without a line."""
         ...
@@ -193,6 +197,9 @@ class PlainConsole:
 
     def insert(self, text: str, *, typed: bool = True) -> None:
         self._next = text if typed else with_double(text)
+
+    def remember(self, text: str) -> bool:
+        return False
 
     def take_draft(self) -> Line:
         text, self._next = self._next, ""

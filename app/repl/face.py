@@ -11,7 +11,8 @@ from app import paths
 from app.commands.face import Choice, Command, Loaded, Rows, Screen
 from app.exits import explain
 from app.frontend.abilities import unmet
-from app.frontend.draft import mentions
+from app.frontend.draft import mentions, with_double
+from app.frontend.editor import EditorError, edit, page
 from app.frontend.modality import has_media, require_senses
 from app.frontend.shell_line import run_line
 from app.frontend.start import SLOTS, Start
@@ -20,7 +21,6 @@ from app.repl.console import Console
 from app.repl.dialog import NO_ANSWER, Dialog
 from app.repl.narrator import DEFAULT_NAME, Narrator
 from app.repl.opening import ways_to_begin
-from app.repl.outside import edit
 from app.repl.page import StyledPage
 from app.repl.plain_page import PlainPage
 from app.sessions.errors import FiresideError
@@ -230,8 +230,6 @@ class ReplFace:
     async def read_pages(self, text: str) -> bool:
         if self.console.piped or not self.console.draws:
             return False
-        from app.tui.editor import EditorError, page
-
         self.outside = True
         try:
             await page(text, self.console.cooked, at_end=True)
@@ -250,10 +248,21 @@ class ReplFace:
     async def edit_text(self, text: str) -> str | None:
         return await self._edit(text)
 
-    async def _edit(self, text: str, suffix: str = ".md") -> str | None:
-        self.outside = True
+    async def _edit(self, text: str, suffix: str = ".md") -> str:
+        """`text` as the person left it. EditorError, which tells where what was saved is found."""
+        is_found, self.outside = False, True
+
+        def left(written: str) -> None:
+            nonlocal is_found
+            is_found = self.console.remember(with_double(written))
+
         try:
-            return await edit(self.console, text, suffix, private=self.is_private)
+            lend, private = self.console.cooked, self.is_private
+            return await edit(text, lend, private=private, left=left, suffix=suffix)
+        except EditorError as err:
+            if is_found:
+                err.remedy = f"{err.remedy} Press up to find what was saved.".lstrip()
+            raise
         finally:
             self.outside = False
 

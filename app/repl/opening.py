@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from app.clock import now
+from app.frontend.ages import age
 from app.terminal.output import one_line
-from app.tui.widgets.ages import age
 
 if TYPE_CHECKING:
     from app.sessions.manager import SessionManager

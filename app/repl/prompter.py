@@ -361,10 +361,12 @@ class Prompter:
     def _folded(self, text: str) -> str:
         return self.folds.fold(text) if is_long(text) else text
 
-    def _remember(self, buffer: Buffer) -> None:
-        kept = self._kept(buffer)
-        if buffer.history.get_strings()[-1:] != [kept]:
-            buffer.history.append_string(kept)
+    def remember(self, text: str) -> bool:
+        """Let the key up bring this text."""
+        history = self._session.history
+        if history.get_strings()[-1:] != [text]:
+            history.append_string(text)
+        return True
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
@@ -379,7 +381,7 @@ class Prompter:
                 buffer.delete_before_cursor()
                 buffer.newline(copy_margin=False)
             elif buffer.text.strip():
-                self._remember(buffer)
+                self.remember(self._kept(buffer))
                 self._submitted_typed = self._beginnings.typed
                 event.app.exit(result=buffer.text)
                 buffer.reset()

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from app.frontend.editor import EditorError, edit
 from app.settings.kinds import SettingError
 from app.settings.mcp import servers
-from app.tui.editor import EditorError
 from app.tui.program.project_files import project_files
 from tests.app.process import COMMAND, ROOT, fireside
 from tools.mcp.servers import McpServerConfig, McpServers
@@ -157,17 +157,11 @@ def test_a_repository_runs_nothing_while_its_files_are_listed(
 async def test_an_editor_is_named_by_its_whole_path_or_found_on_the_path(
     hostile: Path, monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
-    from app.exits import Failure
-    from app.repl import outside
-    from app.tui.editor import edit
-
     (hostile / "bin").mkdir()
     shutil.copy(hostile / "vi", hostile / "bin/vi")
     monkeypatch.setenv("VISUAL", program)
     with pytest.raises(EditorError, match="full path"):
         await edit("text", lambda: None, left=lambda text: None)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(Failure, match="full path"):
-        outside._editor()
     assert ran(hostile) == ""
 
 

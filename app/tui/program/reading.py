@@ -219,7 +219,7 @@ class Reading(Writing):
     @work(exit_on_error=False, group="editor")
     async def in_pager(self, text: str) -> None:
         """Show a text in the person's own pager; it is handed over without a file."""
-        from app.tui.editor import EditorError, page
+        from app.frontend.editor import EditorError, page
 
         if self.is_lent:
             return

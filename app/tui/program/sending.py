@@ -307,7 +307,7 @@ class Writing(Completing):
 
     async def in_editor(self, text: str) -> str | None:
         """`text` as the person left it; None where the editor cannot be used, which is told."""
-        from app.tui.editor import EditorError, edit
+        from app.frontend.editor import EditorError, edit
 
         private, saved = self.chat.private, ""
 

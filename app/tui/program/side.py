@@ -94,7 +94,7 @@ class Rooms(Reading):
             return None
         # Imported by now, and not in the event loop.
         from app.clock import now
-        from app.tui.widgets.ages import age
+        from app.frontend.ages import age
         from app.tui.widgets.opening import MOST_CHATS, STARTER, Facts, Recent
 
         # The pane beside it lists them all.

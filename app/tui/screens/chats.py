@@ -9,10 +9,10 @@ from textual import work
 from textual.binding import Binding
 
 from app.clock import now
+from app.frontend.ages import grouped
 from app.sessions.errors import FiresideError
 from app.tui.screens.dialog import Hint
 from app.tui.shell import Shell
-from app.tui.widgets.ages import grouped
 from app.tui.widgets.cells import Span, plain
 from app.tui.widgets.picker import Entry, Picker
 from app.tui.widgets.side import ChatLine, chat_line, word_of

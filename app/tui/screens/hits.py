@@ -12,9 +12,9 @@ from typing import Any
 
 from rich.cells import cell_len
 
+from app.frontend.ages import when
 from app.frontend.model_name import short_name
 from app.terminal.glyphs import Glyphs
-from app.tui.widgets.ages import when
 from app.tui.widgets.cells import Span, fitted, marked, plain, width_of
 from app.tui.widgets.rows import BLANK, Row
 

@@ -15,8 +15,8 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from app.clock import now
+from app.frontend.ages import age, grouped
 from app.tui.frame import is_tall
-from app.tui.widgets.ages import age, grouped
 from app.tui.widgets.cells import Span, cut, fitted, plain
 from app.tui.widgets.rows import BLANK, Lines, Row, RowList, lines
 from app.tui.widgets.style import ink_of

@@ -39,6 +39,7 @@ class Person:
     status: str = ""
     asked: list[tuple[str, bool]] = field(default_factory=list[tuple[str, bool]])
     inserted: list[str] = field(default_factory=list[str])
+    remembered: list[str] = field(default_factory=list[str])
     face: ReplFace | None = None
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -78,6 +79,10 @@ class Person:
 
     def insert(self, text: str, *, typed: bool = True) -> None:
         self.inserted.append(text)
+
+    def remember(self, text: str) -> bool:
+        self.remembered.append(text)
+        return True
 
     def take_draft(self) -> Line:
         text, self.draft = self.draft, ""

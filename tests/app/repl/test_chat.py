@@ -679,7 +679,7 @@ async def test_a_private_text_is_edited_in_memory(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_a_private_text_is_not_edited_on_a_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.repl.outside.memory_folder", lambda: None)
+    monkeypatch.setattr("app.frontend.editor.memory_folder", lambda: None)
     monkeypatch.setenv("EDITOR", "false")
     told = await chat("/system edit", private=True)
     assert "is written to disk." in told.seen

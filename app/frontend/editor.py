@@ -18,9 +18,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from app import paths
+from app.exits import ExitCode, Failure
+from app.frontend.memory_folder import memory_folder
 from app.terminal.output import replace_surrogates, sanitize
 
-MEMORY_FOLDER = Path("/dev/shm")
+EDITORS = ("nano", "vim", "vi", "emacs")
+"""What is looked for where a person named none: first what tells its own keys."""
 AT_ONCE_S = 2.0
 """An editor that ends sooner, and changed nothing, has most likely opened a window of its own."""
 GRACE_S = 2.0
@@ -31,20 +34,32 @@ Lend = Callable[[], AbstractContextManager["tuple[int, int] | None"]]
 they are others than 1 and 2."""
 
 
-class EditorError(Exception):
+class EditorError(Failure):
     """The editor or pager cannot be used; the text says why."""
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__("editor", message, remedy=remedy, exit_code=ExitCode.FAILED)
 
 
 def editor_command(environ: Mapping[str, str] = os.environ) -> list[str]:
-    """The editor's argument list, by `VISUAL`, else `EDITOR`, else vi."""
-    chosen = environ.get("VISUAL") or environ.get("EDITOR") or "vi"
-    try:
-        return shlex.split(chosen) or ["vi"]
-    except ValueError:
-        return [chosen]
+    """The editor's argument list, by `VISUAL`, else `EDITOR`, else one that is here. EditorError."""
+    for name in ("VISUAL", "EDITOR"):
+        if chosen := environ.get(name, "").strip():
+            try:
+                return shlex.split(chosen)
+            except ValueError as err:
+                raise EditorError(
+                    f"{name} cannot be read: {err}.", "Set it to the command of an editor."
+                ) from err
+    for name in EDITORS:
+        if shutil.which(name, path=environ.get("PATH")) is not None:
+            return [name]
+    raise EditorError("No editor was found.", "Set EDITOR to the one you like.")
 
 
-async def edit(text: str, lend: Lend, *, private: bool = False, left: Callable[[str], None]) -> str:
+async def edit(
+    text: str, lend: Lend, *, private: bool = False, left: Callable[[str], None], suffix: str = ".md"
+) -> str:
     """`text` as the person left it. EditorError where there is no editor, or where it failed.
 
     `left` is told what was saved by an editor that failed, or that had to end with this task.
@@ -54,7 +69,7 @@ async def edit(text: str, lend: Lend, *, private: bool = False, left: Callable[[
     is_kept = False
     folder = _folder(private)
     try:
-        handle, path = tempfile.mkstemp(prefix="message-", suffix=".md", dir=folder)
+        handle, path = tempfile.mkstemp(prefix="message-", suffix=suffix, dir=folder)
     except OSError as err:
         raise EditorError(f"No file for the editor could be made: {err.strerror or err}.") from err
     file, is_done = Path(path), False
@@ -172,8 +187,9 @@ def _read(file: Path) -> str:
 def _folder(private: bool) -> Path:
     if not private:
         return paths.make_private_dir(paths.state_dir() / "drafts")
-    if not (MEMORY_FOLDER.is_dir() and os.access(MEMORY_FOLDER, os.W_OK)):
+    if (folder := memory_folder()) is None:
         raise EditorError(
-            "A private chat writes nothing to disk, and there is no in-memory folder for the editor."
+            "The editor needs a file, and there is no in-memory folder for one here.",
+            "Nothing of a private chat is written to disk.",
         )
-    return MEMORY_FOLDER
+    return folder

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from app import paths
-from app.exits import Failure
-from app.repl.outside import edit
-from app.tui.editor import editor_command
+from app.frontend.editor import EditorError, editor_command
+from app.repl.console import Ended
+from app.repl.face import ReplFace
 from backend.engines.scripted import Pause
-from tests.app.repl.chatting import Person
+from tests.app.repl.chatting import Person, chat
 from tests.app.terminal_process import ROOT, Terminal
 from tests.app.tui.pilot import running
 
@@ -101,7 +101,21 @@ async def test_leaving_while_it_is_open_keeps_what_it_saved(editor: Path, tmp_pa
 def test_a_command_has_arguments() -> None:
     assert editor_command({"VISUAL": "code --wait", "EDITOR": "vi"}) == ["code", "--wait"]
     assert editor_command({"EDITOR": "'/my editors/nano' -w"}) == ["/my editors/nano", "-w"]
-    assert editor_command({}) == ["vi"]
+
+
+def test_without_one_named_the_first_that_is_here_is_taken(tmp_path: Path) -> None:
+    environ = {"PATH": str(tmp_path), "VISUAL": " ", "EDITOR": ""}
+    with pytest.raises(EditorError, match="No editor was found") as told:
+        editor_command(environ)
+    assert "Set EDITOR" in str(told.value)
+    for name in ("vi", "nano"):
+        (tmp_path / name).touch(0o755)
+        assert editor_command(environ) == [name]
+
+
+def test_a_command_that_cannot_be_read_is_told() -> None:
+    with pytest.raises(EditorError, match="EDITOR cannot be read"):
+        editor_command({"EDITOR": "'vi"})
 
 
 FACE = """
@@ -133,7 +147,7 @@ async def main(guard):
     engine = ScriptedEngine([["one", Pause(until=gate), " two three"]])
     make = lambda start: SessionManager(engine=engine, store=Store(None))
     app = FiresideApp(Start(resolve({})), palette(read("hearth")), UNICODE, make=make, motion=False)
-    app.terminal.fd_guard = guard
+    app.fd_guard = guard
     watching = asyncio.create_task(watch())
     await app.run_async()
     await app.close_down()
@@ -217,7 +231,7 @@ async def test_an_editor_that_comes_back_at_once_is_told_and_its_file_stays(edit
 async def test_an_editor_that_takes_its_time_may_change_nothing(
     editor: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from app.tui import editor as module
+    from app.frontend import editor as module
 
     monkeypatch.setattr(module, "AT_ONCE_S", 0.0)
     does(editor, "exit 0")
@@ -225,14 +239,48 @@ async def test_an_editor_that_takes_its_time_may_change_nothing(
     assert list((paths.state_dir() / "drafts").glob("message-*")) == []
 
 
-async def test_line_by_line_it_is_told_too(editor: Path) -> None:
+# ---- line by line ----------------------------------------------------------------------------
+
+
+async def told_of(draft: str, private: bool = False) -> tuple[str, list[str], list[str]]:
+    """What is told of an editor for a draft; the drafts afterwards, and what the key up brings."""
+    person: list[Person] = []
+
+    def watch(face: ReplFace) -> None:
+        console: Any = face.console
+        person.append(console)
+        console.draft = draft
+
+    told = await chat(Ended.EDIT, watch=watch, private=private)
+    return " ".join(told.seen.replace("╏", "").split()), person[0].inserted, person[0].remembered
+
+
+@pytest.mark.parametrize("private", [False, True])
+async def test_line_by_line_it_is_told_too(editor: Path, private: bool) -> None:
     does(editor, "exit 0")
-    for private in (False, True):
-        console: Any = Person()
-        with pytest.raises(Failure, match="came back at once") as told:
-            await edit(console, "draft", ".md", private=private)
-        assert "--wait" in str(told.value)
-        kept = Path(str(told.value).rpartition(" kept in ")[2].removesuffix("."))
-        assert kept.read_text() == "draft" and kept.stat().st_mode & 0o077 == 0
-        assert not private or str(kept).startswith("/dev/shm/")
-        kept.unlink()
+    told, drafts, _ = await told_of("draft", private)
+    assert "came back at once" in told and "--wait" in told and drafts == ["draft"]
+    folder = Path("/dev/shm") if private else paths.state_dir() / "drafts"
+    kept = [file for file in folder.glob("message-*.md") if file.name in told.replace(" ", "")]
+    assert len(kept) == 1 and kept[0].read_text() == "draft" and kept[0].stat().st_mode & 0o077 == 0
+    kept[0].unlink()
+
+
+async def test_line_by_line_it_gets_the_draft_and_gives_it_back(editor: Path) -> None:
+    does(editor, 'printf " and more" >> "$2"')
+    assert (await told_of("draft"))[1] == ["draft and more"]
+
+
+@pytest.mark.parametrize(
+    ("ends", "why"), [("exit 3", "ended with 3"), ("kill -KILL $$", "was ended by SIGKILL")]
+)
+async def test_line_by_line_one_that_fails_leaves_the_draft_and_what_it_saved(
+    editor: Path, ends: str, why: str
+) -> None:
+    does(editor, f'printf " saved" >> "$2"; {ends}')
+    told, drafts, remembered = await told_of("/draft")
+    assert why in told and "Press up to find what was saved." in told
+    assert drafts == ["/draft"] and remembered == ["//draft saved"]
+    does(editor, ends)
+    told, drafts, remembered = await told_of("draft")
+    assert why in told and "Press up" not in told and drafts == ["draft"] and remembered == []

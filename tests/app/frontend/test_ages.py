@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.tui.widgets.ages import age, grouped, heading, moment, when
+from app.frontend.ages import age, grouped, heading, moment, when
 
 ZONE = ZoneInfo("Europe/Zurich")
 NOW = datetime(2026, 11, 29, 14, 5, tzinfo=ZONE).timestamp()
