@@ -75,14 +75,23 @@ def is_secret(path: Path) -> bool:
     `path` need not exist; pass the real path, since a link is judged by its own name. For a few kinds
     of files the content decides, and one that cannot be read counts as secret.
     """
-    parts = [plain_name(part) for part in path.parts]
-    if _is_secret_name(parts):
+    if is_named_secret(path):
         return True
+    parts = [plain_name(part) for part in path.parts]
     name = parts[-1] if parts else ""
     if not _ASKED.isdisjoint(_bare(name)):
         return _says(path, _TOKEN)
     if not _OF_GIT.isdisjoint(_bare(name)) and (name[:1] == "." or any(map(_is_of_git, parts[:-1]))):
         return _says(path, _IN_ADDRESS)
+    return False
+
+
+def is_named_secret(path: Path) -> bool:
+    """As `is_secret`, without files that contain a token only sometimes: these may be ordinary settings."""
+    parts = [plain_name(part) for part in path.parts]
+    if _is_secret_name(parts):
+        return True
+    name = parts[-1] if parts else ""
     return name.endswith(_KEYS) and _EXAMPLES.isdisjoint(parts) and _says(path, _KEY)
 
 

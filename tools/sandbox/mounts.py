@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tools.sandbox.git_folder import linked_repository
 from tools.sandbox.survey import Key, Survey
+from tools.sandbox.system_secrets import system_secrets
 from tools.secrets import is_secret
 from tools.workspace import Workspace
 
@@ -131,7 +132,8 @@ def options(space: Workspace, found: Survey, *, network: bool) -> tuple[list[str
     parts += ("--bind", str(space.root), str(space.root))
     guards, guarded = _guards(found)
     parts += guards
-    for path in (*found.secrets, *_hidden(space, covered), *_linked_secrets(space)):
+    outside = _secrets_outside(space, found, covered, shown)
+    for path in (*found.secrets, *_hidden(space, covered), *_linked_secrets(space), *outside):
         parts += ("--tmpfs", str(path)) if path.is_dir() else ("--ro-bind", "/dev/null", str(path))
     return parts, guarded
 
@@ -153,6 +155,23 @@ def _linked_secrets(space: Workspace) -> list[Path]:
         folder / name for folder in linked_repository(space.root) for name in ("config", "config.worktree")
     ]
     return [path for path in found if path.is_file() and is_secret(path)]
+
+
+def _secrets_outside(
+    space: Workspace, found: Survey, covered: Sequence[Path], shown: Sequence[Path]
+) -> list[Path]:
+    """What is secret outside of the workspace and can be seen all the same."""
+    taken = [Path(path) for path in (*covered, *map(str, _covered_files()))]
+    kept: list[Path] = []
+    for path in _by_depth({*space.links, *found.elsewhere, *system_secrets()}):
+        if not os.path.exists(path) or path in space.root.parents or _is_within(path, space.root):
+            continue
+        is_seen = _is_below(path, shown) or not _is_below(path, taken)
+        # A link may call a part of the system a secret, and nothing would run without that.
+        is_needed = path.is_dir() and (holds_system(path) or is_of_system(path)) and not is_secret(path)
+        if is_seen and not is_needed and not _is_below(path, kept):
+            kept.append(path)
+    return kept
 
 
 def _hidden(space: Workspace, covered: Sequence[Path]) -> Iterator[Path]:

@@ -55,6 +55,8 @@ class Survey:
 
     code: list[Spot] = field(default_factory=list[Spot])
     secrets: list[Path] = field(default_factory=list[Path])
+    elsewhere: list[Path] = field(default_factory=list[Path])
+    """Real paths outside of the workspace that links with the name of a secret lead to."""
     repositories: list[Path] = field(default_factory=list[Path])
     """The `.git` folders."""
     entries: int = 0
@@ -69,7 +71,7 @@ class Survey:
         """Why it is not whole, as the end of a sentence; "" where it is."""
         if not self.is_whole:
             return f"the workspace contains more than {MOST_ENTRIES:,} files, too many to watch"
-        if len(self.secrets) > MOST_SECRETS:
+        if len(self.secrets) + len(self.elsewhere) > MOST_SECRETS:
             return f"the workspace contains more than {MOST_SECRETS} places with keys, too many to cover"
         return ""
 
@@ -169,6 +171,8 @@ class _Look:
             target = Path(os.path.realpath(path)) if is_link else Path(path)
             if self._is_inside(target) and os.path.exists(target):
                 self.found.secrets.append(target)
+            elif is_link and os.path.exists(target):
+                self.found.elsewhere.append(target)
         deeper = is_folder and not is_link and not is_secret_place
         if in_git == _IN_CODE:
             if deeper:

@@ -22,6 +22,7 @@ from tools.sandbox import bubblewrap as sandboxes
 from tools.sandbox import escape, mounts
 from tools.sandbox.bubblewrap import Sandbox, Wrapped, filtered, find_sandbox, look_over
 from tools.sandbox.seccomp import filter_program
+from tools.sandbox.system_secrets import system_secrets
 from tools.workspace import Workspace
 
 
@@ -394,6 +395,48 @@ def test_secrets_in_the_workspace_are_covered(sandbox: Sandbox, space: Workspace
     told = inside(sandbox, space, "cat $(find . -type f) real/.git-credentials .env.example")
     assert "hunter2" not in told.stdout
     assert "example" in told.stdout
+
+
+def test_secrets_that_links_lead_to_are_covered_outside_of_the_workspace_too(
+    sandbox: Sandbox, space: Workspace, beside_system: Path
+) -> None:
+    (beside_system / "keys").mkdir()
+    for name in ("app.txt", "keys/deploy", "plain.txt"):
+        (beside_system / name).write_text("open" if name == "plain.txt" else "hunter2")
+    (space.root / ".env").symlink_to(beside_system / "app.txt")
+    (space.root / "deep").mkdir()
+    (space.root / "deep" / ".ssh").symlink_to(beside_system / "keys")
+    (space.root / "deep" / ".aws").symlink_to("/usr/bin")
+    (space.root / "deep" / ".env").symlink_to("/")
+    (space.root / "plain").symlink_to(beside_system / "plain.txt")
+    told = inside(
+        sandbox, at(space.root), f"cat .env deep/.ssh/*; cat {beside_system}/*/* {beside_system}/*; cat plain"
+    )
+    assert "hunter2" not in told.stdout
+    assert "open" in told.stdout
+
+
+def test_secrets_beside_the_system_are_covered(
+    sandbox: Sandbox, space: Workspace, beside_system: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (".env", "deep/id_rsa", "deep/.ssh/x", "plain.txt", "settings.xml"):
+        (beside_system / name).parent.mkdir(parents=True, exist_ok=True)
+        (beside_system / name).write_text("password" if name[-3:] in ("txt", "xml") else "hunter2")
+    monkeypatch.setattr(mounts, "system_secrets", lambda: system_secrets((str(beside_system),)))
+    told = inside(
+        sandbox, at(space.root), f"cd {beside_system}; cat .e* deep/i* deep/.s*/*; cat plain.txt settings.xml"
+    )
+    assert "hunter2" not in told.stdout
+    assert told.stdout.count("password") == 2
+
+
+@pytest.fixture
+def beside_system(space: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that the sandbox shows, because a program of PATH is in it."""
+    folder = tmp_path / "kit"
+    (folder / "bin").mkdir(parents=True)
+    monkeypatch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
+    return folder
 
 
 @pytest.mark.parametrize("variable", ["TMPDIR", "XDG_RUNTIME_DIR"])
