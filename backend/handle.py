@@ -19,9 +19,10 @@ from backend.config_checks import shown
 from backend.engine.params import EngineParams
 from backend.engine.sampling import eog_tokens
 from backend.gguf.info import GGUFInfo, read_gguf
-from backend.loading import check_file, find_model, refusal
+from backend.loading import check_file, find_model
 from backend.memory import host_free_bytes
 from backend.plan import Demand, DeviceMemory, Plan, make_plan
+from backend.refusals import refusal
 from backend.request_checks import check_whole
 from backend.tokenizer import Tokenizer
 from backend.types import (

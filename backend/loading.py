@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 
 from backend.gguf.checks import check_model
-from backend.gguf.file import DOWNLOAD_AGAIN, quoted, shown
+from backend.gguf.file import quoted, shown
 from backend.gguf.info import GGUFInfo, first_part, read_gguf
 from backend.gguf.oddities import needs_probe
 from backend.models import (
@@ -79,29 +79,6 @@ def check_file(path: Path) -> GGUFInfo:
         if failure := probe(path):
             raise failure
     return dataclasses.replace(info, tokens=(), token_types=b"")
-
-
-def refusal(path: Path, log: str) -> ModelLoadError:
-    """The error for a file that llama.cpp did not load, with the reason that its `log` gives."""
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    reasons = [line.rpartition("error loading model")[2].lstrip(": ") for line in lines if "error" in line]
-    reason = shown(" ".join((reasons or lines or ["it gave no reason"])[-1].split()), 200)
-    where = shown(path, 300)
-    if "unknown model architecture" in reason:
-        return ModelLoadError(
-            f"{where} is of a kind that llama.cpp does not know ({reason}).",
-            cause="unsupported_arch",
-            remedy="Update Fireside and llama-cpp-python, or choose another model.",
-        )
-    if any("allocat" in line and "fail" in line for line in lines):
-        return ModelLoadError(
-            f"{where} could not get enough memory for its weights: {reason}.",
-            cause="out_of_memory",
-            remedy="Choose a smaller model or quantization, or close other programs.",
-        )
-    return ModelLoadError(
-        f"{where} was refused by llama.cpp: {reason}.", cause="bad_metadata", remedy=DOWNLOAD_AGAIN
-    )
 
 
 def _expanded(name: str) -> Path:

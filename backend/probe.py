@@ -14,8 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from backend.gguf.file import DOWNLOAD_AGAIN, shown
-from backend.loading import refusal
+from backend.refusals import at_fault, refusal
 from backend.types import ModelLoadError
 
 _TIMEOUT_S = 20
@@ -42,11 +41,11 @@ def probe(path: Path) -> ModelLoadError | None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return _failure(path, f"kept llama.cpp busy for over {timeout_s} s")
+        return at_fault(path, f"kept llama.cpp busy for over {timeout_s} s")
     if ended.returncode == 0:
         return None
     if ended.returncode < 0:
-        return _failure(path, f"makes llama.cpp end with {_signal_name(-ended.returncode)}")
+        return at_fault(path, f"makes llama.cpp end with {_signal_name(-ended.returncode)}")
     return refusal(path, _log_of(ended.stdout))
 
 
@@ -78,10 +77,6 @@ def _log_of(output: bytes) -> str:
         return str(json.loads(output))
     except ValueError:
         return ""
-
-
-def _failure(path: Path, problem: str) -> ModelLoadError:
-    return ModelLoadError(f"{shown(path, 300)} {problem}.", cause="bad_metadata", remedy=DOWNLOAD_AGAIN)
 
 
 def _signal_name(number: int) -> str:

@@ -4,27 +4,24 @@ work of one child process and imports what it uses itself, because imports are p
 from __future__ import annotations
 
 import json
-import os
-import queue
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
 
 _PROGRAM = (
     "import time; began = time.perf_counter(); import sys; sys.path[:] = {path!r}; "
-    "from backend.bench import fresh; fresh.{name}(began, *{arguments!r})"
+    "from {module} import {name}; {name}(began, *{arguments!r})"
 )
 _TIMEOUT_S = 600
 _PROMPT, _REPLY = 512, 16
 """Tokens read and written before the peak of memory is taken."""
 
 
-def child_program(name: str, *arguments: Any) -> list[str]:
-    """The command that runs a function of this module in a new interpreter, with our own packages."""
-    program = _PROGRAM.format(path=sys.path, name=name, arguments=arguments)
+def child_program(module: str, name: str, *arguments: Any) -> list[str]:
+    """The command that runs a function of a module in a new interpreter, with our own packages."""
+    program = _PROGRAM.format(path=sys.path, module=module, name=name, arguments=arguments)
     return [sys.executable, "-I", "-c", program]
 
 
@@ -36,7 +33,7 @@ def run_fresh(name: str, *arguments: Any) -> dict[str, float]:
     began = time.perf_counter()
     try:
         output = subprocess.run(
-            child_program(name, *arguments),
+            child_program(__name__, name, *arguments),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_TIMEOUT_S,
@@ -111,19 +108,3 @@ def peak_resident_bytes() -> int:
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-def serve_side(_began: float, kind: str, *arguments: Any) -> None:
-    """A side of comparisons: answers one call per line, and is gone once its input ends."""
-    from backend.bench.sides import make_side, serve
-
-    os.environ.setdefault("GGML_NO_BACKTRACE", "1")
-    calls: queue.SimpleQueue[str] = queue.SimpleQueue()
-
-    def listen() -> None:
-        for line in sys.stdin:
-            calls.put(line)
-        os._exit(0)  # Whoever asked is gone: no measurement may go on for nobody.
-
-    threading.Thread(target=listen, daemon=True).start()
-    serve(lambda: make_side(kind, *arguments), iter(calls.get, None), sys.stdout)

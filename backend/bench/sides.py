@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import queue
 import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any, Protocol, TextIO
@@ -48,7 +52,7 @@ class RemoteSide:
 
     def __init__(self, kind: str, *arguments: Any) -> None:
         self._child = subprocess.Popen(
-            child_program("serve_side", kind, *arguments),
+            child_program(__name__, "serve_side", kind, *arguments),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -107,6 +111,20 @@ def serve(make: Callable[[], LocalSide], calls: Iterable[str], answers: TextIO) 
             answer = {"error": str(err)}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
+
+
+def serve_side(_began: float, kind: str, *arguments: Any) -> None:
+    """A side of comparisons: answers one call per line, and is gone once its input ends."""
+    os.environ.setdefault("GGML_NO_BACKTRACE", "1")
+    calls: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def listen() -> None:
+        for line in sys.stdin:
+            calls.put(line)
+        os._exit(0)  # Whoever asked is gone: no measurement may go on for nobody.
+
+    threading.Thread(target=listen, daemon=True).start()
+    serve(lambda: make_side(kind, *arguments), iter(calls.get, None), sys.stdout)
 
 
 class Contender:

@@ -17,7 +17,7 @@ from jinja2.environment import Environment
 from jinja2.runtime import Undefined
 
 from backend.chat import meter, methods
-from backend.chat.renderer import LimitError
+from backend.chat.limits import LimitError
 
 _FILTERS = cast("dict[str, Callable[..., Any]]", jinja_filters.FILTERS)
 _TESTS = cast("dict[str, Callable[..., bool]]", jinja_tests.TESTS)

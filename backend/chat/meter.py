@@ -16,7 +16,7 @@ from typing import Any, cast
 from jinja2 import pass_context
 from jinja2.runtime import Context
 
-from backend.chat.renderer import LimitError
+from backend.chat.limits import LimitError
 
 MAX_OUTPUT = 8 * 1024 * 1024
 """Most characters of one rendered prompt, and of any one text made on the way."""

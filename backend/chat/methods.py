@@ -15,6 +15,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.runtime import BlockReference, LoopContext, Macro
 from jinja2.utils import Cycler, Joiner
 
+from backend.chat.limits import LimitError
 from backend.chat.meter import (
     BYTES_PER_UNIT,
     MAX_OUTPUT,
@@ -24,7 +25,6 @@ from backend.chat.meter import (
     loop,
     written_size,
 )
-from backend.chat.renderer import LimitError
 
 MAX_WIDTH = 10_000
 """Largest width argument of a padding function."""

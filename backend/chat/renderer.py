@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from backend.chat.limits import LimitError
 from backend.types import TemplateError
 
 MAX_SOURCE = 64 * 1024
@@ -18,10 +19,6 @@ _CHANGES = frozenset(
     "add append clear difference_update discard extend insert pop popitem remove reverse setdefault sort"
     " symmetric_difference_update update".split()
 )
-
-
-class LimitError(Exception):
-    """A render went over one of the sandbox's limits."""
 
 
 class Renderer:

@@ -24,7 +24,7 @@ from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
 from backend.chat import filters, meter, methods
-from backend.chat.renderer import LimitError
+from backend.chat.limits import LimitError
 
 MAX_TOKENS, MAX_NODES, MAX_DEPTH = 12_000, 5_000, 100
 """Of a template's code, so that compiling stays under a second; published ones have up to 2,500 tokens

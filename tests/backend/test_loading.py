@@ -11,8 +11,9 @@ import pytest
 from backend import loading, models
 from backend.gguf.info import read_gguf
 from backend.gguf.oddities import needs_probe
-from backend.loading import check_file, find_model, refusal
+from backend.loading import check_file, find_model
 from backend.probe import probe
+from backend.refusals import refusal
 from backend.types import ModelLoadError
 from tests import tiny_gguf
 

@@ -7,7 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from backend.chat.renderer import LimitError, Renderer
+from backend.chat.limits import LimitError
+from backend.chat.renderer import Renderer
 from backend.types import TemplateError
 
 NAME_1, NAME_2 = "qfnalpha", "qfnbeta"
