@@ -256,10 +256,11 @@ def _answer_once(given: Given) -> int:
     check_chat(given)
     settings = chosen_settings(given)
     from app.oneshot import direct
+    from app.oneshot.job import ChatChoice, OneShot
     from app.running import name_face
 
     name_face("one-shot")
-    job = direct.OneShot(
+    job = OneShot(
         settings=settings,
         prompt=given.get("prompt"),
         files=tuple(given.get("file", ())),
@@ -269,7 +270,7 @@ def _answer_once(given: Given) -> int:
         extract=given.get("extract", False),
         raw=given.get("raw", False),
         dry_run=given.get("dry_run", False),
-        chat=direct.ChatChoice(
+        chat=ChatChoice(
             last=given.get("continue_", False),
             resume=_resumed(given),
             fork=given.get("fork"),

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 from app.exits import ExitCode, Failure, session_failure
 from app.files.attachments import Picture
-from app.oneshot import direct
+from app.oneshot.job import OneShot, verdict
 from app.oneshot.sinks import Answer, Sink
 from app.sessions.chat import SessionsChat
 from app.sessions.events import (
@@ -76,7 +76,7 @@ class FollowedTurn:
         """End the turn in good order."""
         self._stopping = asyncio.ensure_future(self.manager.interrupt(self.session.id))
 
-    def end(self, job: direct.OneShot) -> ExitCode:
+    def end(self, job: OneShot) -> ExitCode:
         """Finish the answer; returns the exit code. Raises the Failure of a turn that failed."""
         response, reply = self._response, self.answer.replies[0]
         if response is None:
@@ -99,7 +99,7 @@ class FollowedTurn:
             )
         assert reply.outcome is not None
         self.sink.take(reply.outcome)
-        code = direct.verdict(job, self.answer)
+        code = verdict(job, self.answer)
         self.sink.end(self.answer)
         if not self._unasked:
             return code

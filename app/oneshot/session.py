@@ -20,9 +20,9 @@ from app.frontend.find_chat import find
 from app.frontend.store_question import makes_room
 from app.frontend.workspace import NOWHERE, chosen_folder
 from app.models.fetch import source_of
-from app.oneshot import direct
 from app.oneshot.follow import FollowedTurn
 from app.oneshot.interrupt import Interrupted
+from app.oneshot.job import OneShot, print_prompt
 from app.oneshot.load_progress import LoadProgress
 from app.oneshot.sinks import Answer, Sink
 from app.sessions.errors import FiresideError
@@ -35,9 +35,7 @@ from backend.chat_engine import ChatEngine
 from backend.types import ChatCard
 
 
-def run(
-    job: direct.OneShot, asked: str, sink: Sink, answer: Answer, pictures: Sequence[Picture] = ()
-) -> ExitCode:
+def run(job: OneShot, asked: str, sink: Sink, answer: Answer, pictures: Sequence[Picture] = ()) -> ExitCode:
     """Answer `asked` in the chat that `job` names. Raises Failure, FiresideError."""
     choice = job.chat
     if job.raw or job.replies > 1:
@@ -80,7 +78,7 @@ def make_engine(*, isolated: bool, private: bool) -> ChatEngine:
 
 
 async def _answer(
-    job: direct.OneShot,
+    job: OneShot,
     asked: str,
     sink: Sink,
     answer: Answer,
@@ -118,7 +116,7 @@ async def _answer(
     return turn.end(job)
 
 
-async def _existing(manager: SessionManager, job: direct.OneShot) -> SessionSnapshot | None:
+async def _existing(manager: SessionManager, job: OneShot) -> SessionSnapshot | None:
     """The chat to go on with, or to copy; None for a new one."""
     choice = job.chat
     if choice.fork is not None:
@@ -138,9 +136,7 @@ async def _existing(manager: SessionManager, job: direct.OneShot) -> SessionSnap
     return found
 
 
-async def _session(
-    manager: SessionManager, job: direct.OneShot, there: SessionSnapshot | None
-) -> SessionSnapshot:
+async def _session(manager: SessionManager, job: OneShot, there: SessionSnapshot | None) -> SessionSnapshot:
     """The chat to answer in. A new one is made only now, so that a failed load leaves none behind."""
     if there is None:
         return await manager.create()
@@ -149,7 +145,7 @@ async def _session(
     return there
 
 
-async def _load(manager: SessionManager, job: direct.OneShot, source: str | None, stop: _Stop) -> ChatCard:
+async def _load(manager: SessionManager, job: OneShot, source: str | None, stop: _Stop) -> ChatCard:
     options: dict[str, Any] = {"slots": 1, **job.settings.load_options()}
     if options.pop("assistant_model", None):
         notify("the draft model (--draft-model) is not used in chats and with tools")
@@ -167,7 +163,7 @@ async def _load(manager: SessionManager, job: direct.OneShot, source: str | None
             raise
 
 
-def _check(card: ChatCard, job: direct.OneShot) -> None:
+def _check(card: ChatCard, job: OneShot) -> None:
     if card.kind == "embedding":
         raise Failure(
             "not_a_chat_model",
@@ -186,7 +182,7 @@ def _check(card: ChatCard, job: direct.OneShot) -> None:
 
 @asynccontextmanager
 async def _set_for_now(
-    manager: SessionManager, session_id: str, job: direct.OneShot, tools: Sequence[Any]
+    manager: SessionManager, session_id: str, job: OneShot, tools: Sequence[Any]
 ) -> AsyncGenerator[None]:
     """The settings of this call, in force within; a chat keeps its own for the next one."""
     origins = await manager.settings(session_id)
@@ -224,10 +220,10 @@ async def _set_for_now(
 
 
 async def _show_prompt(
-    manager: SessionManager, session_id: str, asked: str, job: direct.OneShot, card: ChatCard
+    manager: SessionManager, session_id: str, asked: str, job: OneShot, card: ChatCard
 ) -> ExitCode:
     made = await manager.preview(session_id, asked)
-    return direct.print_prompt(job, made["text"], made["tokens"], card.max_seq, card.model_id)
+    return print_prompt(job, made["text"], made["tokens"], card.max_seq, card.model_id)
 
 
 class _Stop:

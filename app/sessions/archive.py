@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Literal
 from app.characters import clean_text
 from app.sessions.errors import InvalidInputError, wrapped
 from app.sessions.events import SessionEvent, SessionTitleEvent
+from app.sessions.file_records import SessionFile
 from app.sessions.open_sessions import Workplace
 from app.sessions.records import Json, new_id, now
 from app.sessions.snapshot import SessionSummary, summary_of
 from app.sessions.store.rows import Change, SessionRecord, Whole
 from app.sessions.store.store import Order
 from app.sessions.turn.children import is_busy, summary
-from app.sessions.turn.files import SessionFile
 from backend.types import BackendError
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from datetime import UTC
 
 from app.clock import moment
 from app.files.attachments import picture_type
+from app.sessions.file_records import SessionFile
 from app.sessions.items import (
     Compaction,
     ErrorItem,
@@ -26,7 +27,6 @@ from app.sessions.items import (
 )
 from app.sessions.records import Json
 from app.sessions.store.rows import Node, SessionRecord
-from app.sessions.turn.files import SessionFile
 from app.sessions.turn.media import described, file_labels
 
 FORMATS = ("jsonl", "markdown", "html")

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.sessions.events import OutputFileDoneEvent, OutputItemDoneEvent, SessionStatusEvent
+from app.sessions.file_records import SessionFile
+from app.sessions.items import Item, Message
 from app.sessions.records import Json, new_id
 from app.sessions.store.ledger import Ledger
 from app.sessions.store.recovery import recover
@@ -15,12 +19,30 @@ from app.sessions.store.rows import SessionRecord
 from app.sessions.store.store import Store
 from app.sessions.turn.children import Children
 from app.sessions.turn.engine_lease import EngineDesk
-from app.sessions.turn.files import SessionFile, SessionFiles
+from app.sessions.turn.files import SessionFiles
 from app.sessions.turn.live import LiveSession, Services
 from app.sessions.turn.settings import Defaults, checked
 from app.sessions.turn.toolbox import Changes, Policy, Toolbox
 
+if TYPE_CHECKING:
+    from app.sessions.turn.state import TurnState
+
 FOLLOW_S = 0.25
+
+
+def _begin_turn(
+    live: LiveSession,
+    response_id: str,
+    tip: str | None,
+    items: Sequence[Item],
+    continued: Message | None,
+    compacts: bool,
+) -> TurnState:
+    from app.sessions.turn.turn import Turn  # What answers is not needed before there is a message.
+
+    turn = Turn(live, response_id, tip, items, continued=continued, compacts=compacts)
+    turn.start()
+    return turn
 
 
 class Workplace:
@@ -40,7 +62,16 @@ class Workplace:
         self._opening = asyncio.Lock()
         self._followers: dict[str, asyncio.Task[None]] = {}
         self._services = Services(
-            store, self.ledger, self.files, desk, toolbox, policy, defaults, self._children, Changes()
+            store,
+            self.ledger,
+            self.files,
+            desk,
+            toolbox,
+            policy,
+            defaults,
+            self._children,
+            Changes(),
+            _begin_turn,
         )
 
     async def start(self) -> None:

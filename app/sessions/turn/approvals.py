@@ -22,7 +22,7 @@ from app.sessions.turn.elicit import Answer, shortened
 from app.sessions.turn.toolbox import Decision, Mode, SessionTool, decide, is_as_wide
 
 if TYPE_CHECKING:
-    from app.sessions.turn.turn import Turn
+    from app.sessions.turn.state import TurnState
 
 SCOPES = ("once", "session", "always")
 MAX_REASON_CHARS = 2000
@@ -56,7 +56,7 @@ class Approval:
         return f"{who}{f': {self.reason}' if self.reason else '.'}"
 
 
-async def approve(turn: Turn, call: FunctionCall, tool: SessionTool, arguments: Json) -> Approval:
+async def approve(turn: TurnState, call: FunctionCall, tool: SessionTool, arguments: Json) -> Approval:
     """Decide about a call; asks the person where the policy says so, and nobody where it cannot run."""
     changes = turn.live.services.changes
     while True:
@@ -81,7 +81,7 @@ async def approve(turn: Turn, call: FunctionCall, tool: SessionTool, arguments: 
     return replace(found, mode=mode, number=number)
 
 
-def refusal(turn: Turn, tool: SessionTool, approval: Approval) -> str:
+def refusal(turn: TurnState, tool: SessionTool, approval: Approval) -> str:
     """Why a call that was approved may not begin, "" where it may. Looks at what holds at this moment."""
     settings, services = turn.settings, turn.live.services
     if services.changes.number == approval.number:
@@ -99,7 +99,7 @@ def refusal(turn: Turn, tool: SessionTool, approval: Approval) -> str:
 
 
 async def _asked(
-    turn: Turn, call: FunctionCall, tool: SessionTool, arguments: Json, decision: Decision, number: int
+    turn: TurnState, call: FunctionCall, tool: SessionTool, arguments: Json, decision: Decision, number: int
 ) -> tuple[Approval, Rule | None]:
     """What a person says, unless what is allowed by now refuses; `number` are the changes decided with."""
     changes = turn.live.services.changes
@@ -133,7 +133,7 @@ def _decided(arguments: Json, decision: Decision) -> Approval:
     return Approval(granted, arguments, decision.origin, decision.reason, fault=decision.fault, grants=grants)
 
 
-async def _looked_at(turn: Turn, tool: SessionTool, written: Json) -> tuple[Json, Decision]:
+async def _looked_at(turn: TurnState, tool: SessionTool, written: Json) -> tuple[Json, Decision]:
     """The arguments as they would run, and what the policy says of a call with them."""
     if why := _withheld(turn, tool):
         return written, Decision("deny", why)
@@ -149,12 +149,12 @@ async def _looked_at(turn: Turn, tool: SessionTool, written: Json) -> tuple[Json
     return arguments, await _decide(turn, tool, arguments)
 
 
-def _withheld(turn: Turn, tool: SessionTool) -> str:
+def _withheld(turn: TurnState, tool: SessionTool) -> str:
     settings = turn.settings
     return turn.live.services.toolbox.withheld(tool.name, settings.tools, settings.approve)
 
 
-async def _decide(turn: Turn, tool: SessionTool, arguments: Json) -> Decision:
+async def _decide(turn: TurnState, tool: SessionTool, arguments: Json) -> Decision:
     if why := _withheld(turn, tool):
         return Decision("deny", why)
     live, settings = turn.live, turn.settings
@@ -194,7 +194,7 @@ def _numbered(number: int, offer: Json) -> Json:
 
 
 async def _answered(
-    turn: Turn, tool: SessionTool, arguments: Json, decision: Decision, answer: Answer
+    turn: TurnState, tool: SessionTool, arguments: Json, decision: Decision, answer: Answer
 ) -> tuple[Approval, Rule | None]:
     content = answer.content
     if not answer.accepted:
@@ -209,7 +209,7 @@ async def _answered(
     return Approval(True, arguments, "person", "approved", grants=decision.grants), rule
 
 
-async def _edited(turn: Turn, tool: SessionTool, arguments: Json, wanted: Any) -> Approval:
+async def _edited(turn: TurnState, tool: SessionTool, arguments: Json, wanted: Any) -> Approval:
     """Exactly the arguments a person wrote, once; what no approval can cover stays refused."""
     if not isinstance(wanted, Mapping):
         return _unusable(turn, arguments, f"The edited arguments of {tool.name} are not an object.")
@@ -222,14 +222,14 @@ async def _edited(turn: Turn, tool: SessionTool, arguments: Json, wanted: Any) -
     return Approval(True, edited, "person", "approved with edits", changed, grants=decision.grants)
 
 
-def _unusable(turn: Turn, edited: Json, reason: str) -> Approval:
+def _unusable(turn: TurnState, edited: Json, reason: str) -> Approval:
     """A person's own arguments that cannot run: the person is told, and the model that it did not run."""
     message = f"The call was not run with your arguments. {reason}"
     turn.publish(SessionNoticeEvent(code="unusable_arguments", message=message))
     return Approval(False, edited, "person", f"the arguments they put in its place cannot be used. {reason}")
 
 
-def _rule(turn: Turn, tool: SessionTool, offers: Sequence[Json], content: Json) -> Rule | None:
+def _rule(turn: TurnState, tool: SessionTool, offers: Sequence[Json], content: Json) -> Rule | None:
     """The rule to save: one of those that were offered, in a scope it was offered for."""
     scope = content.get("scope", "once")
     if scope not in ("session", "always") or not offers:

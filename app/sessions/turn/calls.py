@@ -28,7 +28,7 @@ from app.sessions.turn.files import producing
 from app.sessions.turn.toolbox import NotBegunError, Returned, SessionTool, ToolRun
 
 if TYPE_CHECKING:
-    from app.sessions.turn.turn import Turn
+    from app.sessions.turn.state import TurnState
 
 logger = logging.getLogger("fireside")
 
@@ -52,7 +52,7 @@ class _Result:
 class Calls:
     """Runs the calls of a turn's reply."""
 
-    def __init__(self, turn: Turn) -> None:
+    def __init__(self, turn: TurnState) -> None:
         self._turn = turn
         self._live = turn.live
         self._clients = turn.settings.agent.client_tools
@@ -261,7 +261,7 @@ class Calls:
 class _LiveOutput:
     """A running call's output, told at most twenty times a second: a flood must not cut listeners off."""
 
-    def __init__(self, turn: Turn, call_id: str) -> None:
+    def __init__(self, turn: TurnState, call_id: str) -> None:
         self._turn = turn
         self._call_id = call_id
         self._text = ""

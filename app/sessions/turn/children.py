@@ -15,7 +15,7 @@ from app.sessions.turn.toolbox import Mode
 
 if TYPE_CHECKING:
     from app.sessions.turn.live import LiveSession
-    from app.sessions.turn.turn import Turn
+    from app.sessions.turn.state import TurnState
 
 MAX_DEPTH = 2
 MAX_AT_ONCE = 4
@@ -56,7 +56,7 @@ class Children:
             )
         )
 
-    def spawner(self, turn: Turn) -> Callable[..., Awaitable[str]] | None:
+    def spawner(self, turn: TurnState) -> Callable[..., Awaitable[str]] | None:
         """How a tool of this turn runs a child; None at the deepest level."""
         if depth_of(turn.live) >= MAX_DEPTH or self.opener is None:
             return None
@@ -68,7 +68,7 @@ class Children:
 
     async def _run(
         self,
-        turn: Turn,
+        turn: TurnState,
         task: str,
         *,
         title: str = "task",

@@ -39,7 +39,7 @@ from backend.types import (
 )
 
 if TYPE_CHECKING:
-    from app.sessions.turn.turn import Turn as RunningTurn
+    from app.sessions.turn.state import TurnState
 
 COMPACT_AT = 0.8
 DROP_TO = 0.75
@@ -61,7 +61,7 @@ INSTRUCTION = (
 class Context:
     """Makes the request of a turn's next reply."""
 
-    def __init__(self, turn: RunningTurn, engine: ChatEngine) -> None:
+    def __init__(self, turn: TurnState, engine: ChatEngine) -> None:
         self._turn = turn
         self._live = turn.live
         self._engine = engine

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import errno
-import mimetypes
 import os
 import sqlite3
 import stat
@@ -16,77 +15,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from app.characters import clean_text
 from app.files.attachments import decoded
 from app.files.image_size import HEAD_BYTES, picture_size
 from app.open_stores import refuse
 from app.sessions.errors import FiresideError, InvalidInputError, not_found
-from app.sessions.records import Json, new_id, now
+from app.sessions.file_records import MAX_BYTES, SessionFile, kind_of, too_large
+from app.sessions.records import Json, new_id
 from app.sessions.shapes import File
 from app.sessions.store.database import Database
 from app.sessions.store.rows import add_file
 from app.sessions.turn import media
 
-MB = 1_000_000
-MAX_BYTES = 25 * MB
-_LIMITS = {"image": 5 * MB, "pdf": 20 * MB, "text": 10 * MB, "audio": 25 * MB}
-_NAME_CHARS = 255
 _PDFS_REMEMBERED = 16
 _MARKS_REMEMBERED = 1024
-_TEXT_TYPES = ("application/json", "application/xml", "application/toml", "application/yaml")
 
 
 producing: ContextVar[tuple[str, str] | None] = ContextVar("producing", default=None)
 """Within a running call: the session and the response that it belongs to."""
-
-
-@dataclass(frozen=True)
-class SessionFile:
-    """A file's name, size and kind; its content is read by itself."""
-
-    id: str
-    session_id: str
-    name: str
-    content_type: str
-    bytes: int
-    created_at: int
-
-    @classmethod
-    def made(cls, session_id: str, name: str, content: bytes, *, any_kind: bool = False) -> SessionFile:
-        """A new file. 413 where it is too large, 415 where its kind is not taken."""
-        name = (
-            os.path.basename(clean_text(name).replace("\\", "/").replace("\0", " ")).strip()[-_NAME_CHARS:]
-            or "file"
-        )
-        content_type = mimetypes.guess_type(name)[0] or _guess(content)
-        kind = _kind(content_type)
-        if kind is None and not any_kind:
-            raise FiresideError(
-                f"{name} is of a kind ({content_type}) that no model here reads.", 415, "unsupported_type"
-            )
-        limit = MAX_BYTES if kind is None or any_kind else _LIMITS[kind]
-        if len(content) > limit:
-            raise _too_large(name, len(content), limit)
-        return cls(new_id("file"), session_id, name, content_type, len(content), now())
-
-    @property
-    def filename(self) -> str:
-        """The name, as a `File` has it."""
-        return self.name
-
-    def told(self) -> File:
-        """What a caller is told of it."""
-        return File(id=self.id, filename=self.name, bytes=self.bytes, created_at=self.created_at)
-
-    def to_wire(self) -> Json:
-        """The shape of the file routes."""
-        metadata = {
-            "filename": self.name,
-            "bytes": self.bytes,
-            "created_at": self.created_at,
-            "content_type": self.content_type,
-        }
-        return {"id": self.id, "object": "session.file", "name": self.name, "metadata": metadata}
 
 
 class SessionFiles:
@@ -117,7 +62,7 @@ class SessionFiles:
     async def add(self, session_id: str, name: str, content: bytes, *, made: bool = False) -> SessionFile:
         """Keep `content` under a file's `name`. What a tool made is for the person: any kind is taken."""
         file = SessionFile.made(session_id, name, content, any_kind=made)
-        is_pdf = _kind(file.content_type) == "pdf" and not made
+        is_pdf = kind_of(file.content_type) == "pdf" and not made
         text = await _pdf_text(file.name, content) if is_pdf else None
 
         def work(connection: sqlite3.Connection) -> None:
@@ -238,7 +183,7 @@ class SessionFiles:
 
     async def _given(self, file: SessionFile) -> Json:
         _, content = await self._row(file.session_id, file.id)
-        text = await self._text_of_pdf(file, content) if _kind(file.content_type) == "pdf" else None
+        text = await self._text_of_pdf(file, content) if kind_of(file.content_type) == "pdf" else None
         return _part(file, content, text)
 
     async def _withheld(self, file: SessionFile) -> Json:
@@ -324,14 +269,14 @@ def _content_of(source: Path) -> bytes:
         if not stat.S_ISREG(about.st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file")
         if about.st_size > MAX_BYTES:
-            raise _too_large(source.name, about.st_size, MAX_BYTES)
+            raise too_large(source.name, about.st_size, MAX_BYTES)
         # It may grow meanwhile.
         return file.read(MAX_BYTES + 1)
 
 
 def _part(file: SessionFile, content: bytes, text: str | None) -> Json:
     """What the model gets of a file; `text` is what was read of it where that is not its content."""
-    kind = _kind(file.content_type)
+    kind = kind_of(file.content_type)
     data = base64.b64encode(content).decode("ascii") if kind in ("image", "audio") else ""
     if kind == "image":
         return {"type": "image_url", "image_url": {"url": f"data:{file.content_type};base64,{data}"}}
@@ -357,30 +302,3 @@ async def _pdf_text(name: str, content: bytes) -> str:
         return (await asyncio.to_thread(pdf_text, content)).text
     except PdfError as err:
         raise FiresideError(f"{name} cannot be attached: {err}.", 415, "unsupported_file") from err
-
-
-def _kind(content_type: str) -> str | None:
-    main = content_type.partition("/")[0]
-    if main in ("image", "audio", "text"):
-        return main
-    if content_type == "application/pdf":
-        return "pdf"
-    return "text" if content_type in _TEXT_TYPES or content_type.endswith(("+json", "+xml")) else None
-
-
-def _guess(content: bytes) -> str:
-    """Text is what decodes as UTF-8 and holds no zero byte."""
-    head = content[:65536]
-    try:
-        head.decode("utf-8")
-    except UnicodeDecodeError as err:
-        # A character cut by the end of the sample is no fault of the file.
-        if err.start < len(head) - 3:
-            return "application/octet-stream"
-    return "application/octet-stream" if b"\0" in head else "text/plain"
-
-
-def _too_large(name: str, size: int, limit: int) -> FiresideError:
-    return FiresideError(
-        f"{name} has {size / MB:.1f} MB; files of its kind may have {limit / MB:.0f} MB.", 413, "too_large"
-    )

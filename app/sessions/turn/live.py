@@ -6,10 +6,10 @@ Every change to the conversation passes through here, store first, event second.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from app.characters import clean_text
 from app.sessions.errors import NOT_WAITING, ConflictError, FiresideError, InvalidInputError, not_found
@@ -24,6 +24,7 @@ from app.sessions.events import (
     SessionStatusEvent,
     SessionTitleEvent,
 )
+from app.sessions.file_records import SessionFile
 from app.sessions.items import FunctionCallOutput, Item, Message, title_of
 from app.sessions.records import Json, new_id, plain
 from app.sessions.store.ledger import Ledger
@@ -33,14 +34,48 @@ from app.sessions.store.store import Store
 from app.sessions.turn.elicit import Elicitations
 from app.sessions.turn.engine_lease import EngineDesk
 from app.sessions.turn.event_bus import Hub
-from app.sessions.turn.files import SessionFile, SessionFiles
+from app.sessions.turn.files import SessionFiles
 from app.sessions.turn.media import blocks_of, described, file_ids, new_messages, require_senses
 from app.sessions.turn.settings import Defaults, Settings, resolve, within
 from app.sessions.turn.toolbox import Changes, Policy, Toolbox
 
 if TYPE_CHECKING:
-    from app.sessions.turn.children import Children
-    from app.sessions.turn.turn import Turn
+    from app.sessions.turn.state import TurnState
+
+
+class ChildWatch(Protocol):
+    """Knows which sessions work for which."""
+
+    def of(self, session_id: str) -> Sequence[LiveSession]:
+        """The children of a session."""
+        ...
+
+    def working(self, session_id: str) -> bool:
+        """Whether one of them is busy."""
+        ...
+
+    def spawner(self, turn: TurnState) -> Callable[..., Awaitable[str]] | None:
+        """How a tool of this turn runs a child; None where it may not."""
+        ...
+
+    async def settled(self, child: LiveSession) -> None:
+        """A session came to rest: its parent is told."""
+        ...
+
+
+class BeginTurn(Protocol):
+    """Begins to answer what stands at `tip`, the end of the branch `items`."""
+
+    def __call__(
+        self,
+        live: LiveSession,
+        response_id: str,
+        tip: str | None,
+        items: Sequence[Item],
+        continued: Message | None,
+        compacts: bool,
+        /,
+    ) -> TurnState: ...
 
 
 @dataclass
@@ -54,8 +89,9 @@ class Services:
     toolbox: Toolbox
     policy: Policy
     defaults: Defaults
-    children: Children
+    children: ChildWatch
     changes: Changes
+    begin_turn: BeginTurn
 
 
 class LiveSession:
@@ -68,13 +104,12 @@ class LiveSession:
         self.hub = Hub()
         self.gate = asyncio.Lock()
         self.elicitations = Elicitations(self.publish)
-        self.turns: dict[str, Turn] = {}
+        self.turns: dict[str, TurnState] = {}
         self.queue: list[Message] = []
         self.client_results: dict[str, asyncio.Future[FunctionCallOutput]] = {}
         self.useless_compactions = 0
         self.told: dict[str, str] = {}
         """The last notice of each kind that was told, so that none is told with every message."""
-        """The model of the last turn, and the notice that it was given with."""
         self.closed = False
         self.deadline: float | None = None
         """`time.monotonic()` at which the time its parent gave it is over."""
@@ -230,13 +265,11 @@ class LiveSession:
         *,
         continued: Message | None = None,
         compacts: bool = False,
-    ) -> Turn:
+    ) -> TurnState:
         """Answer what stands at `tip`."""
-        from app.sessions.turn.turn import Turn
-
-        turn = Turn(self, response_id, tip, await self._branch(tip), continued=continued, compacts=compacts)
+        branch = await self._branch(tip)
+        turn = self.services.begin_turn(self, response_id, tip, branch, continued, compacts)
         self.turns[response_id] = turn
-        turn.start()
         return turn
 
     async def _branch(self, tip: str | None) -> Sequence[Item]:
@@ -265,7 +298,7 @@ class LiveSession:
         if self.busy:
             raise ConflictError("A reply is being written; stop it first.", code="turn_running")
 
-    async def take_queue(self, turn: Turn) -> Sequence[Message]:
+    async def take_queue(self, turn: TurnState) -> Sequence[Message]:
         """Move what waits into a running turn, unless a question is open."""
         async with self.gate:
             if not self.queue or len(self.turns) > 1 or self.elicitations.pending:
@@ -276,7 +309,7 @@ class LiveSession:
             self.publish_queue()
             return waiting
 
-    async def turn_ended(self, turn: Turn, status: str, error: Json | None) -> None:
+    async def turn_ended(self, turn: TurnState, status: str, error: Json | None) -> None:
         """After a turn's terminal event: answer what waits, or come to rest."""
         async with self.gate:
             self.turns.pop(turn.response_id, None)

@@ -15,7 +15,7 @@ from app.sessions.items import Compaction, Item, Message, SlashCommand, Terminal
 from app.sessions.records import Json
 
 if TYPE_CHECKING:
-    from app.sessions.turn.files import SessionFile
+    from app.sessions.file_records import SessionFile
     from backend.types import ChatCard
 
 

@@ -42,7 +42,7 @@ from backend.types import (
 )
 
 if TYPE_CHECKING:
-    from app.sessions.turn.turn import Turn
+    from app.sessions.turn.state import TurnState
 
 logger = logging.getLogger("fireside")
 
@@ -57,7 +57,7 @@ class Reply:
     finish: str
 
 
-async def write_reply(turn: Turn, engine: ChatEngine, request: Request) -> Reply:
+async def write_reply(turn: TurnState, engine: ChatEngine, request: Request) -> Reply:
     """Let the model answer `request`. What it wrote is stored even if it fails or is stopped."""
     draft = _Draft(turn, engine.card.model_id)
     turn.request_id = request.id
@@ -90,7 +90,7 @@ async def _end(task: asyncio.Task[None]) -> None:
 
 @dataclass
 class _Draft:
-    turn: Turn
+    turn: TurnState
     llm_model: str
     message_id: str = field(default_factory=lambda: new_id("msg"))
     text: list[str] = field(default_factory=list[str])

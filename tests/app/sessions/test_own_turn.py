@@ -16,11 +16,11 @@ from app.sessions.events import (
     SessionInputConsumedEvent,
     SessionQueueEvent,
 )
+from app.sessions.file_records import SessionFile
 from app.sessions.hooks import StreamHooks
 from app.sessions.items import user_message
 from app.sessions.query import QueryStream
 from app.sessions.store.store import Store
-from app.sessions.turn.files import SessionFile
 from app.sessions.turn.toolbox import ToolRun
 from backend.engines.scripted import Pause
 from backend.types import EngineError, ReasoningPiece

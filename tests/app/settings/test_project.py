@@ -11,6 +11,7 @@ from app.cli import main
 from app.cli.flags import settings_of
 from app.commands.prompts import read_prompts
 from app.oneshot import direct
+from app.oneshot.job import OneShot
 from app.settings.kinds import SettingError
 from app.settings.project import ALLOWED, read_project
 from tests.app.double import Double
@@ -276,7 +277,7 @@ def test_config_show_tells_the_project(project: Path, capfd: Cap) -> None:
 def test_a_projects_tools_are_offered_and_hidden_ones_are_not(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    jobs: list[direct.OneShot] = []
+    jobs: list[OneShot] = []
     monkeypatch.setattr(direct, "run", lambda job: jobs.append(job) or 0)
     put(project, 'tools = ["now,calculate"]\nhidden_tools = ["calc*"]\n')
     trust(project)

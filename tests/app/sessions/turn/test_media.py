@@ -203,7 +203,7 @@ async def test_a_message_names_its_files_whoever_posts_it(room: MakeRoom) -> Non
 @given(st.text(max_size=60))
 @settings(deadline=None, max_examples=50)
 def test_a_name_stays_inside_its_mark(name: str) -> None:
-    from app.sessions.turn.files import SessionFile
+    from app.sessions.file_records import SessionFile
     from app.sessions.turn.media import withheld_part
 
     file = SessionFile("file_1", "sess_1", name, "image/png", 5, 0)
