@@ -103,7 +103,7 @@ async def test_an_open_question_is_answered_by_the_mode(
         # A late yes changes nothing.
         await chat.manager.resolve_elicitation(chat.session_id, asked.elicitation_id, {"action": "accept"})
     assert tool.calls == [] and all(item.denied for item in await outputs(chat))
-    assert (await chat.manager.get(chat.session_id)).pending_elicitations == ()
+    assert (await chat.manager.get(chat.session_id)).pending_elicitations == []
 
 
 async def test_a_question_that_the_tighter_mode_still_asks_stays_open(room: MakeRoom) -> None:

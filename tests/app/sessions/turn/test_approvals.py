@@ -90,7 +90,7 @@ async def test_refuse_and_stop_ends_the_turn_with_every_call_closed(room: MakeRo
     outputs = [item for item in await chat.items() if isinstance(item, FunctionCallOutput)]
     assert sorted(item.call_id for item in outputs) == ["c1", "c2"]
     assert len(chat.engine.requests) == 1
-    assert (await chat.manager.get(chat.session_id)).pending_elicitations == ()
+    assert (await chat.manager.get(chat.session_id)).pending_elicitations == []
 
 
 async def test_denying_one_of_two_leaves_a_history_the_model_can_go_on_with(room: MakeRoom) -> None:

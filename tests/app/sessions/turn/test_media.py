@@ -96,7 +96,7 @@ async def test_only_a_new_picture_is_refused_and_before_it_is_stored(room: MakeR
     with pytest.raises(FiresideError) as refused:
         await post(chat, showing(await uploaded(chat, "new\x1b[2J.png")))
     assert refused.value.code == "no_vision" and refused.value.status_code == 400
-    assert refused.value.message == "mole cannot see, and new[2J.png is in the message."
+    assert refused.value.message == "mole cannot see, but new[2J.png is in the message."
     assert refused.value.remedy == "Choose a model that sees, or send the words without the picture."
     assert await chat.items() == before and len(chat.sent) == 1
     await ask(chat, "without it")
@@ -147,7 +147,7 @@ async def test_a_recording_is_refused_and_told_of_in_its_own_words(room: MakeRoo
     both = [*showing(sound, kind="input_audio"), *showing(await uploaded(chat), text="and this")]
     await ask(chat, both)
     chat.engine.card = BLIND
-    with pytest.raises(FiresideError, match=r"mole cannot hear, and talk\.wav") as refused:
+    with pytest.raises(FiresideError, match=r"mole cannot hear, but talk\.wav") as refused:
         await post(chat, showing(sound, kind="input_audio"))
     assert refused.value.code == "no_audio"
     [notice] = notices(await ask(chat, "so?"))
