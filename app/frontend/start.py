@@ -1,6 +1,6 @@
-"""How the full-screen face begins: what the command line chose, and the session manager made of it.
+"""How a face begins: what the command line chose, and the session manager made of it.
 
-The manager and the engine are imported only after the first frame is on the screen.
+The manager and the engine are imported only when they are made: the first frame is on the screen by then.
 """
 
 from __future__ import annotations
@@ -124,8 +124,14 @@ def newest_of(start: Start) -> Sequence[Item]:
     return preview.newest_of(file, name or None, GLANCE_ITEMS) if paths.is_own(file) else ()
 
 
-def make_private_manager(start: Start, beside: SessionManager) -> SessionManager:
-    """A manager that keeps its chats in memory only, on the engine of another one."""
+async def open_private_manager(start: Start, beside: SessionManager) -> SessionManager:
+    """A manager that keeps its chats in memory only, on the engine of another one; open."""
+    manager: SessionManager = await in_thread(_private_manager, start, beside)
+    await manager.start()
+    return manager
+
+
+def _private_manager(start: Start, beside: SessionManager) -> SessionManager:
     from app.sessions.manager import SessionManager
     from app.sessions.store.store import Store
 
@@ -144,8 +150,14 @@ def new_settings(start: Start) -> dict[str, Any]:
     return {"system": start.settings.system} if start.settings.system else {}
 
 
-async def configure(manager: SessionManager, session_id: str, start: Start, *, is_new: bool) -> None:
-    """Give a chat what the command line and the settings say; an old one keeps the rest of its own."""
+async def configure(
+    manager: SessionManager, session_id: str, start: Start, *, is_new: bool, overflow: str | None = None
+) -> None:
+    """Give a chat what the command line and the settings say; an old one keeps the rest of its own.
+
+    What runs unasked is the manager's choice as long as the chat has none of its own: a chat that begins
+    with `--approve all` asks again when it is opened without.
+    """
     settings, values = start.settings, dict[str, Any]()
 
     def flag(key: str) -> Any:
@@ -168,6 +180,8 @@ async def configure(manager: SessionManager, session_id: str, start: Start, *, i
         values["approve"] = approve
     if start.max_turns is not None:
         values["max_rounds"] = start.max_turns
+    if overflow is not None:
+        values["overflow"] = overflow
     if values:
         await manager.configure(session_id, **values)
 

@@ -10,17 +10,15 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.exits import usage
 from app.frontend.draft import file_block
-from app.frontend.find_chat import find
+from app.frontend.find_chat import chosen, unsaid
 from app.frontend.question import Question
-from app.frontend.start import Start, in_thread, make_manager, make_private_manager, open_manager
+from app.frontend.start import Start, configure, make_manager, open_manager, open_private_manager
 from app.repl.console import Console
 from app.repl.narrator import Narrator
 from app.repl.page import Page
 from app.sessions.errors import FiresideError
 from app.sessions.events import ResponseCreatedEvent
-from app.settings.config import Settings
 
 if TYPE_CHECKING:
     from app.sessions.events import SessionEvent
@@ -94,29 +92,17 @@ class ReplChat:
         """Make the manager, and open the chat that was chosen. Raises what fails."""
         manager = await open_manager(self.start, make_manager, self._hold)
         if self.start.private:
-            self._private = await in_thread(make_private_manager, self.start, manager)
+            self._private = await open_private_manager(self.start, manager)
         for notice in self.start.notices:
             self.page.news(notice)
-        session_id = await self._chosen()
+        session_id = await chosen(self.manager, self.start)
+        if session_id is None and self.start.resume is None and not (self.is_private or self.console.piped):
+            session_id = await unsaid(manager)
         if session_id is not None:
             await self.open_session(session_id)
 
     def _hold(self, manager: SessionManager) -> None:
         self._manager = manager
-
-    async def _chosen(self) -> str | None:
-        """The chat that the command line named."""
-        start, manager = self.start, self.manager
-        if start.fork is not None:
-            return await manager.fork((await find(manager, start.fork)).id)
-        if start.resume:
-            return (await find(manager, start.resume)).id
-        if start.last:
-            last = await manager.last_used()
-            if last is None:
-                raise usage("There is no chat to continue.", "Start one without -c.")
-            return last.id
-        return None
 
     async def close(self) -> None:
         """Stop what runs, keep what was said, free the model."""
@@ -137,8 +123,8 @@ class ReplChat:
             await self._manager.aclose()
 
     async def _drop_empty(self) -> None:
-        """A chat in which nothing was said leaves nothing behind."""
-        if self._session_id is None or self.is_private or self.attached:
+        """A chat in which nothing was said and nothing is being written leaves nothing behind."""
+        if self._session_id is None or self.is_private or self.attached or self._draft.strip():
             return
         with contextlib.suppress(FiresideError):
             snapshot = await self.manager.get(self._session_id)
@@ -158,26 +144,10 @@ class ReplChat:
         return self._session_id
 
     async def _configure(self, manager: SessionManager, session_id: str, *, is_new: bool) -> None:
-        """Give a chat what the command line said; an old one keeps the rest of its own."""
-        settings, values = self.start.settings, dict[str, Any]()
-        named = {
-            key.removeprefix("generation."): item.value
-            for key, item in settings.values.items()
-            if key.startswith("generation.") and (is_new or item.origin.startswith("-"))
-        }
-        if named:
-            held: dict[str, Any] = (await manager.settings(session_id))["config"]["value"]
-            values["config"] = {**held, **named}
-        if system := (settings.system if is_new else _flag(settings, "system")):
-            values["system"] = system
-        if (approve := _flag(settings, "approve")) is not None or is_new:
-            values["approve"] = approve or self.start.approve
-        if self.start.max_turns is not None:
-            values["max_rounds"] = self.start.max_turns
-        if self.console.piped:
-            values["overflow"] = "error"
+        overflow = "error" if self.console.piped else None
+        await configure(manager, session_id, self.start, is_new=is_new, overflow=overflow)
         # A chat that is open elsewhere is refused here, not when something was written for it.
-        await manager.configure(session_id, **values)
+        await manager.configure(session_id)
 
     async def open_session(self, session_id: str) -> None:
         """Leave this chat for another and show it."""
@@ -200,7 +170,7 @@ class ReplChat:
         """Leave this chat for a new one."""
         if private and self._private is None:
             assert self._manager is not None
-            self._private = await in_thread(make_private_manager, self.start, self._manager)
+            self._private = await open_private_manager(self.start, self._manager)
         await self._leave()
         await self._stop_following()
         if self.is_private:
@@ -395,9 +365,3 @@ class ReplChat:
         if task is not None and not task.done():
             task.cancel()
             await asyncio.wait([task])
-
-
-def _flag(settings: Settings, key: str) -> Any:
-    """The value of a setting that a flag gave; None for any other origin."""
-    item = settings.values.get(key)
-    return item.value if item is not None and item.origin.startswith("-") else None

@@ -124,28 +124,16 @@ class Program(OpenChats):
         await self.load_model(source_of(self.settings), options)
 
     async def _first_chat(self, manager: SessionManager) -> None:
-        start = self.start
-        if start.fork is not None or start.resume:
-            from app.frontend.find_chat import find
+        from app.frontend.find_chat import chosen, unsaid
 
-            found = await find(manager, start.fork or start.resume or "")
-            chosen = await manager.fork(found.id) if start.fork is not None else found.id
-            await configure(manager, chosen, start, is_new=False)
-            await self._open(chosen, carry=True)
-            return
-        if start.private:
-            return
-        last = await manager.last_used()
-        if last is None:
-            return
-        if start.last:
-            await configure(manager, last.id, start, is_new=False)
-            await self._open(last.id, carry=True)
-            return
-        snapshot = await manager.get(last.id)
-        if snapshot.draft and not snapshot.items and not self.draft.text:
-            # What was being written when the program ended.
-            await self._open(last.id, carry=True)
+        start = self.start
+        session_id = await chosen(manager, start)
+        if session_id is not None:
+            await configure(manager, session_id, start, is_new=False)
+        elif not start.private and not self.draft.text:
+            session_id = await unsaid(manager)
+        if session_id is not None:
+            await self._open(session_id, carry=True)
 
     async def close_down(self) -> None:
         """Stop what runs and store the rest; the terminal is the shell's again already."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from app.frontend.draft import Block, file_block, mentions
 from app.frontend.history import History
 from app.frontend.model_name import UNKNOWN, ModelState
-from app.frontend.start import Start, configure, in_thread
+from app.frontend.start import Start, configure, open_private_manager
 from app.settings.config import Settings
 from app.terminal.glyphs import Glyphs
 from app.terminal.theming import Palette
@@ -210,11 +210,7 @@ class OpenChats(Stage):
     async def _private_manager(self) -> SessionManager:
         async with self._making_private:  # Asked for twice at once, it is made once.
             if self._private is None:
-                from app.frontend.start import make_private_manager
-
-                made: SessionManager = await in_thread(make_private_manager, self.start, self.manager)
-                await made.start()
-                self._private = made
+                self._private = await open_private_manager(self.start, self.manager)
             return self._private
 
     async def _show(self, chat: Chat, *, carry: bool = False) -> None:

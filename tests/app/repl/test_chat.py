@@ -278,6 +278,28 @@ async def test_going_on_without_a_chat_is_a_usage_failure() -> None:
     assert "There is no chat to continue." in told.seen
 
 
+async def test_a_chat_asks_again_when_it_is_opened_without_the_flag_it_began_with() -> None:
+    await chat("hi", scripts=[["Hello."]], approve="all")
+    modes: list[str] = []
+
+    async def look(face: ReplFace) -> None:
+        modes.append((await face.manager.settings(await face.session()))["approve"]["value"])
+
+    faces: list[ReplFace] = []
+    await chat("/help", lambda: look(faces[0]), last=True, watch=faces.append)
+    await chat("/approve read", last=True)
+    await chat("/help", lambda: look(faces[1]), last=True, watch=faces.append)
+    assert modes == ["ask", "read"]
+
+
+async def test_a_first_message_that_was_being_written_is_the_draft_again() -> None:
+    faces: list[ReplFace] = []
+    await chat("/set temperature 1", lambda: faces[0].chat.keep_draft("half a thought"), watch=faces.append)
+    for piped, drafts in ((True, []), (False, ["half a thought"])):
+        assert (await chat("/help", piped=piped)).person.inserted == drafts
+    assert (await chat("hi", private=True, scripts=[["yes"]])).person.inserted == []
+
+
 async def test_a_fork_leaves_the_first_chat_as_it_was() -> None:
     await chat("one", scripts=[["first"]])
     told = await chat("/fork", "two", "/resume", answers=["2"], scripts=[["second"]], last=True)

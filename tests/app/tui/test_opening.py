@@ -144,6 +144,28 @@ async def test_a_chat_that_was_chosen_at_the_start_begins_without_it(tmp_path: P
         assert not run.app.opening.display
 
 
+async def test_going_on_without_a_chat_is_a_usage_failure(tmp_path: Path) -> None:
+    async with running(store=tmp_path / "chats.db", start={"last": True}, wait=False) as run:
+        await run.until(lambda: run.app.failure is not None)
+    failure = run.app.failure
+    assert failure is not None and failure.exit_code == 2
+    assert "There is no chat to continue." in str(failure)
+
+
+async def test_a_chat_asks_again_when_it_is_opened_without_the_flag_it_began_with(tmp_path: Path) -> None:
+    file = tmp_path / "chats.db"
+
+    async def mode(run: Running) -> str:
+        return (await run.app.manager.settings(str(run.app.chat.id)))["approve"]["value"]
+
+    async with running([["A week."]], store=file, start={"approve": "all"}, approve="all") as run:
+        await run.ask("How long does bread keep?")
+        assert await mode(run) == "all"
+    async with running(store=file, start={"last": True}) as run:
+        await run.until(lambda: "A week." in shown(run))
+        assert await mode(run) == "ask"
+
+
 async def test_a_private_chat_says_so_and_names_no_chats(tmp_path: Path) -> None:
     file = tmp_path / "chats.db"
     await chats(file, "Tea and cake")
