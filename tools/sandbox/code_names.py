@@ -7,6 +7,7 @@ counts, because its mere presence beside other tests runs it, in editors too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -15,14 +16,16 @@ from tools.names import plain_name
 _EVERYWHERE = frozenset(
     ".fireside .git git~1 .hg .svn .bzr .jj .direnv .ssh .gnupg .ipython launchagents launchdaemons "
     "init.d cron.d cron.daily cron.hourly cron.weekly cron.monthly .hooks .shadowenv.d sitecustomize "
-    "usercustomize".split()
+    "usercustomize _darcs .pijul".split()
 )
 """Folders that act wherever they lie."""
 _IN_PROJECTS = frozenset(
     ".vscode .idea .zed .cursor .windsurf .fleet .nova .vs .run .theia .devcontainer .husky .githooks "
     ".github .gitlab .gitea .forgejo .circleci .buildkite .woodpecker .claude .codex .gemini .continue "
     ".clinerules .opencode .junie .roo .kiro .amazonq .mvn .emacs.d .vim .nvim .helix .mise .idx .agents "
-    ".qwen .codesandbox .semaphore .teamcity .builds .externaltoolbuilders".split()
+    ".qwen .codesandbox .semaphore .teamcity .builds .externaltoolbuilders .bsp .kilocode .augment .trae "
+    ".aiassistant .factory .cline .openhands .goose .amp .copilot .mcp .codebuddy .iflow .warp .jupyter "
+    ".azure-pipelines .azuredevops .tekton .harness nbproject .elvish .virtualenvs .nixpkgs .i3".split()
 )
 """Folders that act at the top of what somebody opens as a project: not among installed packages."""
 _FILES_EVERYWHERE = frozenset(
@@ -34,7 +37,11 @@ _FILES_EVERYWHERE = frozenset(
     ".octaverc .ghci .ocamlinit .iex.exs .erlang .irbrc .pryrc .psqlrc .sqliterc .tool-versions .perldb "
     ".byebugrc .renviron .rdata startup.m latexmkrc .latexmkrc .lazy.lua .ycm_extra_conf.py .pylintrc "
     "rust-toolchain rust-toolchain.toml .bazelversion .bazeliskrc .mise.toml mise.toml .mise.local.toml "
-    "mise.local.toml .rtx.toml sitecustomize.py usercustomize.py crontab sudoers ld.so.preload".split()
+    "mise.local.toml .rtx.toml sitecustomize.py usercustomize.py crontab sudoers ld.so.preload .miserc.toml "
+    ".xonshrc .shrc .shinit .yashrc .bash_completion .zsh_aliases .aliases .p10k.zsh .zimrc .gdbearlyinit "
+    ".hgrc .rhosts .shosts .forward .procmailrc .mongorc.js .mongoshrc.js .mysqlrc .duckdbrc .guile .sbclrc "
+    ".clisprc .swiplrc .utoprc .lesskey .lessfilter .gemrc .wezterm.lua .terraformrc .radare2rc "
+    ".lazygit.yml .arcconfig .arclint .reviewboardrc .htaccess .user.ini .gnuplot".split()
 )
 _FILES_IN_PROJECTS = frozenset(
     ".gitmodules .gitattributes .npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs .pnpmfile.mjs .pypirc .mcp.json "
@@ -48,22 +55,45 @@ _FILES_IN_PROJECTS = frozenset(
     "appveyor.yml .appveyor.yml .build.yml .woodpecker.yml .woodpecker.yaml .eslintrc.js .eslintrc.cjs "
     ".prettierrc.js .prettierrc.cjs .prettierrc.mjs .stylelintrc.js .stylelintrc.cjs .rubocop.yml "
     "ipython_config.py jupyter_notebook_config.py jupyter_server_config.py jupyter_lab_config.py "
-    "jupyter_config.py".split()
+    "jupyter_config.py agent.md codebuddy.md iflow.md .roomodes .roorules .kilocodemodes "
+    ".augment-guidelines crush.json opencode.jsonc .formatter.exs .credo.exs .proverc .simplecov .yardopts "
+    ".luarc.json .luarc.jsonc .luacheckrc .busted .solargraph.yml .standard.yml .rubocop_todo.yml "
+    ".phpactor.json .phpactor.yml .vimspector.json .kateproject .geany .sbtopts .jvmopts .mill-jvm-opts "
+    ".tmuxinator.yml .tmuxp.yaml .tmuxp.yml .tmuxp.json captainhook.json pylintrc pylintrc.toml".split()
 )
+_STARTS_IN_PROJECTS = (
+    ".eslintrc",
+    ".prettierrc",
+    ".stylelintrc",
+    ".babelrc",
+    ".lintstagedrc",
+    ".commitlintrc",
+    ".simple-git-hooks.",
+    ".php-cs-fixer.",
+    ".pylintrc",
+    ".lldbinit",
+    ".gdbinit",
+)
+"""Beginnings of such names, which go on with the kind of the file or with what it is for."""
 _PYTHON_STARTS = ("sitecustomize.", "usercustomize.")
-_ENDINGS = (".pth", ".code-workspace", ".sublime-project", ".desktop")
+_ENDINGS = (".pth", ".code-workspace", ".sublime-project", ".desktop", ".iml", ".ipr", ".geany")
 _BELOW = {
     ".config": frozenset(
-        "autostart systemd fish git environment.d nvim vim zsh bash tmux mise direnv".split()
+        "autostart systemd fish git environment.d nvim vim zsh bash tmux mise mise.toml direnv xonsh nushell "
+        "elvish helix kitty alacritty wezterm i3 sway hypr awesome polybar ranger lf yazi starship.toml "
+        "code zed jetbrains ipython nixpkgs pudb gdb lldb".split()
     ),
-    ".local": frozenset(("bin", "lib")),
+    "mise": frozenset(("config.toml", "conf.d")),
+    ".local": frozenset(("bin", "lib", "applications", "bash-completion")),
     ".cargo": frozenset(("bin", "config", "config.toml", "env")),
     ".yarn": frozenset(("releases", "plugins", "sdks")),
     ".gradle": frozenset(("init.d", "init.gradle", "init.gradle.kts")),
     ".bundle": frozenset(("config", "plugin")),
 }
+_OF_AN_ENVIRONMENT = re.compile(r"\.?mise\.[^/]+\.toml\Z")
 _PACKAGES = frozenset(("node_modules", "site-packages", "dist-packages"))
 
+_STARTS = (*_PYTHON_STARTS, *_STARTS_IN_PROJECTS)
 _ACTING = _EVERYWHERE | _FILES_EVERYWHERE
 _ACTING_IN_PROJECTS = _IN_PROJECTS | _FILES_IN_PROJECTS
 _LOOKED_AT = _ACTING | _ACTING_IN_PROJECTS | frozenset[str]().union(*_BELOW.values())
@@ -85,7 +115,8 @@ def is_code(parts: Sequence[str]) -> bool:
         last in _FILES_EVERYWHERE
         or last.endswith(_ENDINGS)
         or last.startswith(_PYTHON_STARTS)
-        or (not in_packages and last in _FILES_IN_PROJECTS)
+        or _OF_AN_ENVIRONMENT.match(last) is not None
+        or (not in_packages and (last in _FILES_IN_PROJECTS or last.startswith(_STARTS_IN_PROJECTS)))
     )
 
 
@@ -103,4 +134,5 @@ def holds_code(parts: Sequence[str]) -> bool:
 
 def may_be_code(plain: str) -> bool:
     """Whether a name as `plain_name` gives it is one that `is_code` must look at: for walks over many."""
-    return plain in _LOOKED_AT or plain.endswith(_ENDINGS) or plain.startswith(_PYTHON_STARTS)
+    odd = plain.endswith(_ENDINGS) or plain.startswith(_STARTS) or _OF_AN_ENVIRONMENT.match(plain)
+    return plain in _LOOKED_AT or bool(odd)
