@@ -10,8 +10,8 @@ from tools.names import plain_name
 from tools.sandbox.code_names import is_code, may_be_code
 
 OF_EDITORS = """.eslintrc .eslintrc.json .eslintrc.yml .eslintrc.cjs .prettierrc .prettierrc.json
-.prettierrc.ts .stylelintrc .stylelintrc.json .babelrc .babelrc.mjs pylintrc pylintrc.toml .pylintrc.toml .formatter.exs
-.credo.exs .solargraph.yml .standard.yml .rubocop_todo.yml .luarc.json .luacheckrc .phpactor.json
+.prettierrc.ts .stylelintrc .stylelintrc.json .babelrc .babelrc.mjs pylintrc pylintrc.toml .pylintrc.toml
+.formatter.exs .credo.exs .solargraph.yml .standard.yml .rubocop_todo.yml .luarc.json .luacheckrc .phpactor.json
 .php-cs-fixer.php .php-cs-fixer.dist.php .vimspector.json .kateproject app.geany app.iml app.ipr nbproject/x
 .bsp/sbt.json .lldbinit-app .gdbearlyinit .nvim.lua .helix/config.toml"""
 OF_AGENTS = """AGENT.md CODEBUDDY.md IFLOW.md AGENTS.md .mcp.json .mcp/x crush.json opencode.jsonc .roomodes
@@ -21,8 +21,8 @@ OF_VERSION_CONTROL = """.lintstagedrc .lintstagedrc.mjs .simple-git-hooks.json .
 .commitlintrc.cjs captainhook.json .arcconfig .arclint .reviewboardrc .lazygit.yml .hgrc _darcs/prefs/x
 .pijul/config .azure-pipelines/x .azuredevops/x .tekton/x .harness/x"""
 OF_SHELLS_AND_PROGRAMS = """mise.production.toml .mise.local.toml .miserc.toml mise/config.toml
-.config/mise.toml .xonshrc .shrc .bash_completion .zsh_aliases .aliases .p10k.zsh .zimrc .elvish/rc.elv .config/xonsh/rc.xsh
-.config/nushell/config.nu .config/kitty/kitty.conf .wezterm.lua .config/starship.toml .config/sway/config
+.config/mise.toml .xonshrc .shrc .bash_completion .zsh_aliases .aliases .p10k.zsh .zimrc .elvish/rc.elv
+.config/xonsh/rc.xsh .config/nushell/config.nu .config/kitty/kitty.conf .wezterm.lua .config/starship.toml .config/sway/config
 .config/Code/User/settings.json .config/zed/x .config/nixpkgs/x .local/share/applications/x .virtualenvs/x
 .sbtopts .jvmopts .htaccess .user.ini .tmuxp.yaml .tmuxinator.yml .mongorc.js .sbclrc .gemrc .lessfilter
 .forward .procmailrc .rhosts .jupyter/x .simplecov .proverc .yardopts .busted .terraformrc"""
