@@ -16,7 +16,10 @@ from tools.regular_file import start_of
 _FOLDERS = frozenset(
     ".ssh .gnupg .gpg .aws .azure .kube .oci .bluemix .password-store .gopass .keychain "
     ".mozilla .thunderbird .electrum .bitcoin .ethereum .pki .vault.d .chamber .terraform.d .minikube "
-    ".putty kwalletd kwallet".split()
+    ".putty kwalletd kwallet .librewolf .waterfox .zen .floorp .ssh2 .kaggle .ngrok2 .cloudflared .aliyun "
+    ".lastpass .dashlane .age .vnc .wireguard .openvpn .remmina .purple .weechat .irssi .mutt .chef "
+    ".bitmonero .monero .solana .near-credentials .sui .aptos .pulumi .fly .jira.d .gsutil .gcloud .hcloud "
+    ".openai .anthropic .replicate .ivy2 .appstoreconnect".split()
 )
 _PAIRS = frozenset(
     tuple(text.split("/"))
@@ -31,7 +34,19 @@ _PAIRS = frozenset(
         ".subversion/auth etc/shadow etc/shadow- etc/gshadow etc/gshadow- etc/sudoers etc/sudoers.d "
         "etc/krb5.keytab ssl/private etc/letsencrypt etc/wireguard etc/kubernetes google/chrome "
         "share/keyrings library/keychains bravesoftware/brave-browser firefox/profiles "
-        "networkmanager/system-connections"
+        "networkmanager/system-connections .gnome2/keyrings config/google-chrome config/chromium "
+        "chromium/default "
+        ".config/ngrok .config/hcloud .config/scw .config/linode-cli .snowsql/config .config/gnupg "
+        ".config/openai .config/anthropic .config/stripe .config/heroku .config/netlify .vercel/auth.json "
+        "com.vercel.cli/auth.json .wrangler/config .config/.wrangler .config/configstore .circleci/cli.yml "
+        ".travis/config.yml .config/jgit .config/glab .config/tea .config/.jira .mc/config.json "
+        ".config/bitwarden .config/lpass .config/enpass .config/exodus .config/solana .config/element "
+        ".config/filezilla .config/remmina .config/freerdp .config/tigervnc .config/protonvpn "
+        ".config/weechat .config/msmtp .config/replicate .config/wandb .config/adb .android/adbkey "
+        "share/telegramdesktop pypoetry/auth.toml uv/credentials helm/registry .sbt/.credentials "
+        ".claude/.credentials.json .gemini/oauth_creds.json .codex/auth.json .pub-cache/credentials.json "
+        ".hex/hex.config .luarocks/upload_config.lua .mongodb/mongosh .foundry/keystores nu/history.txt "
+        "state/python_history litecli/history pgcli/history .cassandra/cqlshrc library/cookies"
     ).split()
 )
 _FILES = frozenset(
@@ -41,17 +56,28 @@ _FILES = frozenset(
     "ssh_host_ecdsa_key ssh_host_ed25519_key application_default_credentials.json credentials.tfrc.json "
     "login.keychain-db key3.db key4.db logins.json cookies.sqlite .bash_history .zsh_history .sh_history "
     ".ksh_history .fish_history fish_history .python_history .node_repl_history .psql_history .mysql_history "
-    ".sqlite_history .rediscli_history .lesshst .irb_history wallet.dat .xauthority .iceauthority".split()
+    ".sqlite_history .rediscli_history .lesshst .irb_history wallet.dat .xauthority .iceauthority "
+    ".databrickscfg .modal.toml .cdsapirc .sentryclirc .rclone.conf rclone.conf .passwd-s3fs "
+    ".cifscredentials .rediscli_auth .offlineimaprc .mbsyncrc .gitcookies .vault_pass .vault_password "
+    ".vault_pass.txt vault_pass.txt .ansible_vault_pass kubeconfig .zhistory .histfile .mycli-history "
+    ".pgcli_history .xonsh_history .dbshell adbkey .claude.json".split()
+) | {"login data", "login data for account", "web data"}
+_ENDINGS = tuple(
+    ".kdbx .kdb .ppk .keychain .keychain-db .ovpn .agekey .gpg-key .p12 .pfx .pkcs12 .jks .keystore .bcfks "
+    ".keytab .kubeconfig".split()
 )
-_ENDINGS = (".kdbx", ".kdb", ".ppk", ".keychain", ".keychain-db", ".ovpn", ".agekey", ".gpg-key")
+_BROWSERS = re.compile(r"(?:google-chrome|chromium|microsoft-edge|brave-browser|vivaldi|opera)-[a-z]+\Z")
 _ENV = re.compile(r"\.env\.(?!example|sample|template|dist|defaults?|schema|tmpl|tpl|test\b)[^/]+\Z")
 
 _ASKED = frozenset(
     ".envrc .npmrc .yarnrc .yarnrc.yml pip.conf .wgetrc .curlrc gradle.properties settings.xml auth.json "
     "bunfig.toml nuget.config .condarc credentials.json token.json tokens.json client_secret.json "
     "client_secrets.json service-account.json service_account.json secrets.json secrets.yaml secrets.yml "
-    "secrets.toml secrets.env credentials.yaml credentials.yml credentials.toml credentials.ini".split()
+    "secrets.toml secrets.env credentials.yaml credentials.yml credentials.toml credentials.ini .flaskenv "
+    ".terraformrc .muttrc .neomuttrc .ldaprc credentials .secrets kubeconfig.yaml kubeconfig.yml".split()
 )
+_ASKED_ENDINGS = (".env", ".tfvars", ".tfstate")
+_ASKED_STARTS = (".env-", ".env_", "client_secret_", "service-account-", "firebase-adminsdk")
 """Files that hold a token only sometimes: what they say decides."""
 _TOKEN = re.compile(rb"(?i)auth|token|passw|secret|api_?key|://[^/\s:@]*:[^/\s@]+@")
 _OF_GIT = frozenset(("config", "config.worktree", ".gitmodules", ".gitconfig"))
@@ -79,11 +105,16 @@ def is_secret(path: Path) -> bool:
         return True
     parts = [plain_name(part) for part in path.parts]
     name = parts[-1] if parts else ""
-    if not _ASKED.isdisjoint(_bare(name)):
+    if not _ASKED.isdisjoint(_bare(name)) or _is_asked(name):
         return _says(path, _TOKEN)
     if not _OF_GIT.isdisjoint(_bare(name)) and (name[:1] == "." or any(map(_is_of_git, parts[:-1]))):
         return _says(path, _IN_ADDRESS)
     return False
+
+
+def _is_asked(name: str) -> bool:
+    is_like_one = name.endswith(_ASKED_ENDINGS) or name.startswith(_ASKED_STARTS)
+    return is_like_one and not any(word in name for word in ("example", "sample", "template"))
 
 
 def is_named_secret(path: Path) -> bool:
@@ -97,12 +128,14 @@ def is_named_secret(path: Path) -> bool:
 
 def may_be_secret(plain: str) -> bool:
     """Whether a name as `plain_name` gives it is one that `is_secret` must look at: for walks over many."""
-    looked_at = not _LOOKED_AT.isdisjoint(_bare(plain)) or plain.startswith(".env.")
-    return looked_at or plain.endswith((*_ENDINGS, *_KEYS))
+    looked_at = not _LOOKED_AT.isdisjoint(_bare(plain)) or plain.startswith(".env.") or _is_asked(plain)
+    return looked_at or plain.endswith((*_ENDINGS, *_KEYS)) or _BROWSERS.match(plain) is not None
 
 
 def _is_secret_name(parts: Sequence[str]) -> bool:
     if not _FOLDERS.isdisjoint(parts) or any(pair in _PAIRS for pair in pairwise(parts)):
+        return True
+    if any(above == ".config" and _BROWSERS.match(name) for above, name in pairwise(parts)):
         return True
     name = parts[-1] if parts else ""
     kept = not _FILES.isdisjoint(_bare(name))

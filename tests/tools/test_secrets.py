@@ -45,6 +45,31 @@ from tools.secrets import is_secret, may_be_secret
         "/etc/shadow",
         "/etc/ssh/ssh_host_ed25519_key",
         "/etc/ssl/private/x.pem",
+        "/w/.var/app/com.google.Chrome/config/google-chrome/Default/Cookies",
+        "/w/snap/chromium/common/chromium/Default/Cookies",
+        "/w/.config/google-chrome-beta/Default/Cookies",
+        "/w/.config/microsoft-edge-dev/x",
+        "/w/backup/Login Data",
+        "/w/.librewolf/x/prefs.js",
+        "/w/.gnome2/keyrings/login.keyring",
+        "/w/.databrickscfg",
+        "/w/.kaggle/kaggle.json",
+        "/w/.claude/.credentials.json",
+        "/w/.codex/auth.json",
+        "/w/.gemini/oauth_creds.json",
+        "/w/.config/ngrok/ngrok.yml",
+        "/w/.config/stripe/config.toml",
+        "/w/.rclone.conf",
+        "/w/.wireguard/wg0.conf",
+        "/w/.vnc/passwd",
+        "/w/.vault_pass",
+        "/w/cert.p12",
+        "/w/sign.jks",
+        "/w/debug.keystore",
+        "/w/service.keytab",
+        "/w/prod.kubeconfig",
+        "/w/.solana/id.json",
+        "/w/.histfile",
     ],
 )
 def test_where_keys_lie_is_secret(path: str) -> None:
@@ -65,6 +90,9 @@ def test_where_keys_lie_is_secret(path: str) -> None:
         "/w/.config/htop/htoprc",
         "/w/src/credentials",
         "/w/keys",
+        "/w/config/chrome/x",
+        "/w/google-chrome-beta/x",
+        "/w/keyrings/backend.py",
         "/",
     ],
 )
@@ -73,7 +101,20 @@ def test_what_only_looks_alike_is_not(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["credentials.json", "secrets.yaml", "service-account.json", "token.json.bak"]
+    "name",
+    [
+        "credentials.json",
+        "secrets.yaml",
+        "service-account.json",
+        "token.json.bak",
+        "prod.env",
+        ".env-staging",
+        "terraform.tfvars",
+        "terraform.tfstate",
+        "client_secret_1.apps.json",
+        "firebase-adminsdk-x.json",
+        "credentials",
+    ],
 )
 def test_a_file_with_such_a_name_is_one_where_it_holds_a_token(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text('{"colour": "red"}')

@@ -10,25 +10,31 @@ from tools.names import plain_name
 from tools.sandbox.code_names import is_code, may_be_code
 
 OF_EDITORS = """.eslintrc .eslintrc.json .eslintrc.yml .eslintrc.cjs .prettierrc .prettierrc.json
-.prettierrc.ts .stylelintrc .stylelintrc.json .babelrc .babelrc.mjs pylintrc pylintrc.toml .pylintrc.toml
-.formatter.exs .credo.exs .solargraph.yml .standard.yml .rubocop_todo.yml .luarc.json .luacheckrc .phpactor.json
-.php-cs-fixer.php .php-cs-fixer.dist.php .vimspector.json .kateproject app.geany app.iml app.ipr nbproject/x
-.bsp/sbt.json .lldbinit-app .gdbearlyinit .nvim.lua .helix/config.toml"""
-OF_AGENTS = """AGENT.md CODEBUDDY.md IFLOW.md AGENTS.md .mcp.json .mcp/x crush.json opencode.jsonc .roomodes
-.roorules .kilocode/rules/x .kilocodemodes .augment/x .augment-guidelines .trae/x .aiassistant/x .factory/x
-.cline/x .openhands/x .goose/x .amp/x .copilot/x .codebuddy/x .iflow/x .warp/x"""
+.prettierrc.ts .stylelintrc .stylelintrc.json .babelrc .babelrc.mjs pylintrc
+pylintrc.toml .pylintrc.toml .formatter.exs .credo.exs .solargraph.yml .standard.yml
+.rubocop_todo.yml .luarc.json .luacheckrc .phpactor.json .php-cs-fixer.php
+.php-cs-fixer.dist.php .vimspector.json .kateproject app.geany app.iml app.ipr
+nbproject/x .bsp/sbt.json .lldbinit-app .gdbearlyinit .nvim.lua .helix/config.toml"""
+OF_AGENTS = """AGENT.md CODEBUDDY.md IFLOW.md AGENTS.md .mcp.json .mcp/x crush.json opencode.jsonc
+.roomodes .roorules .kilocode/rules/x .kilocodemodes .augment/x .augment-guidelines
+.trae/x .aiassistant/x .factory/x .cline/x .openhands/x .goose/x .amp/x .copilot/x
+.codebuddy/x .iflow/x .warp/x"""
 OF_VERSION_CONTROL = """.lintstagedrc .lintstagedrc.mjs .simple-git-hooks.json .simple-git-hooks.js
-.commitlintrc.cjs captainhook.json .arcconfig .arclint .reviewboardrc .lazygit.yml .hgrc _darcs/prefs/x
-.pijul/config .azure-pipelines/x .azuredevops/x .tekton/x .harness/x"""
+.commitlintrc.cjs captainhook.json .arcconfig .arclint .reviewboardrc .lazygit.yml
+.hgrc _darcs/prefs/x .pijul/config .azure-pipelines/x .azuredevops/x .tekton/x
+.harness/x"""
 OF_SHELLS_AND_PROGRAMS = """mise.production.toml .mise.local.toml .miserc.toml mise/config.toml
 .config/mise.toml .xonshrc .shrc .bash_completion .zsh_aliases .aliases .p10k.zsh .zimrc .elvish/rc.elv
-.config/xonsh/rc.xsh .config/nushell/config.nu .config/kitty/kitty.conf .wezterm.lua .config/starship.toml .config/sway/config
-.config/Code/User/settings.json .config/zed/x .config/nixpkgs/x .local/share/applications/x .virtualenvs/x
-.sbtopts .jvmopts .htaccess .user.ini .tmuxp.yaml .tmuxinator.yml .mongorc.js .sbclrc .gemrc .lessfilter
-.forward .procmailrc .rhosts .jupyter/x .simplecov .proverc .yardopts .busted .terraformrc"""
-OWN = """package.json Makefile setup.py pyproject.toml src/main.py eslint.config.js docs/agent.txt README.md
-node_modules/x/.eslintrc node_modules/x/.prettierrc node_modules/x/.babelrc pyvenv.cfg .venv/pyvenv.cfg
-.editorconfig .gitignore .dockerignore .python-version .clang-format config/code/x lib/mise.py"""
+.config/xonsh/rc.xsh .config/nushell/config.nu .config/kitty/kitty.conf .wezterm.lua
+.config/starship.toml .config/sway/config .config/Code/User/settings.json
+.config/zed/x .config/nixpkgs/x .local/share/applications/x .virtualenvs/x .sbtopts
+.jvmopts .htaccess .user.ini .tmuxp.yaml .tmuxinator.yml .mongorc.js .sbclrc .gemrc
+.lessfilter .forward .procmailrc .rhosts .jupyter/x .simplecov .proverc .yardopts
+.busted .terraformrc"""
+OWN = """package.json Makefile setup.py pyproject.toml src/main.py eslint.config.js
+docs/agent.txt README.md node_modules/x/.eslintrc node_modules/x/.prettierrc
+node_modules/x/.babelrc pyvenv.cfg .venv/pyvenv.cfg .editorconfig .gitignore
+.dockerignore .python-version .clang-format config/code/x lib/mise.py"""
 
 
 @pytest.mark.parametrize(
