@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.frontend.draft import file_block
 from app.frontend.find_chat import chosen, unsaid
+from app.frontend.follow import follow
 from app.frontend.question import Question
 from app.frontend.start import Start, configure, make_manager, open_manager, open_private_manager
 from app.repl.console import Console
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from app.sessions.manager import SessionManager
     from app.sessions.snapshot import SessionSnapshot
 
-logger = logging.getLogger("fireside")
 
 DRAFT_S = 0.5
 MOST_PRIVATE = 10_000
@@ -315,40 +313,31 @@ class ReplChat:
         self._session_id = session_id
         if snapshot is None:
             self.narrator = self._narrator(session_id)
-        events = self.manager.stream(session_id)
-        # The first event is a heartbeat: from here on nothing is missed.
-        await anext(events, None)
-        narrator = self.narrator
-        if snapshot is not None:
-            narrator.busy = snapshot.status == "running"
-            for pending in snapshot.pending_elicitations:
-                narrator.reopen(pending)
-        self._follower = asyncio.create_task(self._take(narrator, events))
+        narrator, manager, first = self.narrator, self.manager, asyncio.Event()
 
-    async def _take(self, narrator: Narrator, events: AsyncGenerator[SessionEvent]) -> None:
-        while True:
-            try:
-                await self._listen(narrator, events)
-                return
-            except FiresideError as err:
-                if err.code != "subscriber_behind":
-                    self.page.news(f"{err.message} {err.remedy}".strip(), error=True)
-                    return
-            # While the program stood still, in the background of the shell, too much came.
-            events = self.manager.stream(narrator.session_id)
-            await anext(events, None)
-            narrator.catch_up(await self.manager.get(narrator.session_id))
+        async def take(event: SessionEvent) -> None:
+            if not first.is_set():
+                first.set()
+                if snapshot is not None:
+                    narrator.busy = snapshot.status == "running"
+                    for pending in snapshot.pending_elicitations:
+                        narrator.reopen(pending)
+            if isinstance(event, ResponseCreatedEvent) and narrator.is_anew:
+                await self._count_variants(narrator, event.response.id)
+            narrator.take(event)
 
-    async def _listen(self, narrator: Narrator, events: AsyncGenerator[SessionEvent]) -> None:
-        async with aclosing(events):
-            async for event in events:
-                try:
-                    if isinstance(event, ResponseCreatedEvent) and narrator.is_anew:
-                        await self._count_variants(narrator, event.response.id)
-                    narrator.take(event)
-                except Exception as err:  # One event that cannot be told must not end the chat.
-                    logger.exception("an event could not be shown")
-                    self.page.news(f"Something could not be shown: {type(err).__name__}: {err}", error=True)
+        async def missed() -> None:
+            narrator.catch_up(await manager.get(session_id))
+
+        def failed(message: str, remedy: str) -> None:
+            self.page.news(f"{message} {remedy}".strip(), error=True)
+
+        following = follow(manager, session_id, take, missed=missed, failed=failed)
+        self._follower = asyncio.create_task(following)
+        # From the first event on nothing is missed.
+        waiting = asyncio.create_task(first.wait())
+        await asyncio.wait((self._follower, waiting), return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
 
     async def _count_variants(self, narrator: Narrator, response_id: str) -> None:
         """The last message is answered anew: say which of its answers comes."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from app.frontend.follow import follow
 from app.frontend.question import Question
-from app.sessions.errors import FiresideError
 from app.sessions.items import ErrorItem, FunctionCall, Item, Message, item_from_wire
 from app.tui.chat.reply import Reply
 from app.tui.chat.story import Story, target_of
@@ -26,10 +25,6 @@ if TYPE_CHECKING:
         SessionStatusEvent,
     )
 
-logger = logging.getLogger("fireside")
-
-BEHIND = "subscriber_behind"
-
 
 class Following(ChatView):
     """Takes the events of a session as they come."""
@@ -43,34 +38,10 @@ class Following(ChatView):
     # ---- events ----------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        with contextlib.suppress(asyncio.CancelledError):
-            missed = False
-            while True:
-                try:
-                    await self._listen(missed)
-                    return
-                except FiresideError as err:
-                    # While the program stood still, in an editor or in the background, too much came.
-                    missed = err.code == BEHIND
-                    if not missed:
-                        self._fail(err.message, err.remedy)
-                        return
-
-    async def _listen(self, missed: bool) -> None:
-        """Take events until the session closes. `missed`: read first what became of the session."""
         assert self._id is not None
-        async with aclosing(self.manager.stream(self._id)) as events:
-            async for event in events:
-                try:
-                    if missed:
-                        missed = False
-                        await self._read_anew(self._id)
-                    await self._take(event)
-                except FiresideError as err:
-                    self._fail(err.message, err.remedy)
-                except Exception as err:  # One event that cannot be shown must not end the chat.
-                    logger.exception("an event could not be shown")
-                    self._fail(f"Something could not be shown: {type(err).__name__}: {err}")
+        read_anew = partial(self._read_anew, self._id)
+        with contextlib.suppress(asyncio.CancelledError):
+            await follow(self.manager, self._id, self._take, missed=read_anew, failed=self._fail)
 
     async def _read_anew(self, session_id: str) -> None:
         """Events were missed: tell everything from the store."""
