@@ -10,7 +10,8 @@ from typing import Any, Literal, TypeVar, cast
 from backend.batch import Batch
 from backend.chat_engine import Request, Tool
 from backend.chat_session import SESSION_OPTIONS, ChatSession
-from backend.handle import MOST_SLOTS, ModelHandle, check_options, open_model
+from backend.handle import ModelHandle, open_model
+from backend.load_options import MOST_SLOTS, check_options
 from backend.model_facts import Config, ModelFacts
 from backend.pipeline import Pipeline
 from backend.prompt import PromptBuilder

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from backend.chat_engine import Request, Tool
 from backend.config_checks import shown
-from backend.handle import MOST_SLOTS, ModelHandle
+from backend.handle import ModelHandle
+from backend.load_options import MOST_SLOTS
 from backend.request_checks import check_request, check_tools
 from backend.tokenizer import Tokenizer
 from backend.types import (

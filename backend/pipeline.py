@@ -16,7 +16,7 @@ from backend.engine.constrained import compiled
 from backend.engine.engine import Engine
 from backend.engine.request import Ended, EngineRequest
 from backend.engine.scheduler import Outputs
-from backend.handle import ModelHandle
+from backend.loaded_model import LoadedModel
 from backend.prompt import Prompt, PromptBuilder
 from backend.reply import Reply, Sink
 from backend.types import EngineError, GenerationConfig, Grammar, StageEvent, StageObserver
@@ -27,7 +27,7 @@ logger = logging.getLogger("fireside")
 class Pipeline:
     """Answers requests on one loaded model. The first request builds the context."""
 
-    def __init__(self, handle: ModelHandle) -> None:
+    def __init__(self, handle: LoadedModel) -> None:
         self.handle = handle
         self.prompts = PromptBuilder(handle.tokenizer, lambda: handle.template, handle.max_seq)
         self._observer: StageObserver | None = None

@@ -36,7 +36,8 @@ def info(name: str | None, *, as_json: bool) -> ExitCode:
 
 def plan(name: str | None, *, slots: int, ctx: int | None, as_json: bool) -> ExitCode:
     """Print what a load would take of each device, and the largest context that fits."""
-    from backend.handle import LoadOptions, plan_load
+    from backend.handle import plan_load
+    from backend.load_options import LoadOptions
     from backend.loading import check_file, find_model
 
     found = check_file(find_model(name))

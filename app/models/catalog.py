@@ -96,7 +96,8 @@ def plan(path: Path, *, context: int | None = None, cache: str | None = None, sl
     """
     from backend import native
     from backend.gguf.info import read_gguf
-    from backend.handle import LoadOptions, plan_load
+    from backend.handle import plan_load
+    from backend.load_options import LoadOptions
     from backend.plan import DeviceMemory, make_plan
     from backend.types import ModelLoadError
 

@@ -29,7 +29,8 @@ from backend.bench.workload import (
 from backend.engine.engine import Engine
 from backend.engine.request import Delta, Ended, EngineRequest, Output, Progress
 from backend.engine.scheduler import Outputs
-from backend.handle import LoadOptions, open_model
+from backend.handle import open_model
+from backend.load_options import LoadOptions
 from backend.memory import host_free_bytes
 
 SETTLE_STEPS = 8

@@ -35,7 +35,7 @@ from app.settings.kinds import CHOICES
 from app.terminal.graphics import Way
 from app.terminal.output import COLOR_CHOICES
 from app.tui.bell import When
-from backend.handle import LoadOptions
+from backend.load_options import LoadOptions
 from backend.plan import KV_BYTES
 from backend.types import (
     EFFORT_LEVELS,

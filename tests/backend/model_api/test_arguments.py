@@ -22,7 +22,7 @@ from backend import (
     load,
 )
 from backend.chat_session import SESSION_OPTIONS
-from backend.handle import LoadOptions
+from backend.load_options import LoadOptions
 
 ROOT = Path(__file__).parents[3]
 HI = [{"role": "user", "content": "hello"}]
