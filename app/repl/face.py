@@ -350,7 +350,7 @@ class ReplFace:
             self.page.news(str(explain(err)), error=True)
             self._load_failed = True
         else:
-            approve = self.start.approve + (" in home" if paths.holds_home(self.folder) else "")
+            approve = await self._approve() + (" in home" if paths.holds_home(self.folder) else "")
             self.page.facts(self.card.model_id, _facts(self.card, approve, self.is_private))
             if self.session_id is None:
                 for name, facts in self._opening:
@@ -368,7 +368,11 @@ class ReplFace:
                 self.page.rest()
             self.console.rest(self.narrator.busy)
 
-    # ---- following -------------------------------------------------------------------------
+    async def _approve(self) -> str:
+        """What runs unasked in the open chat, or in one that is begun now."""
+        if self.session_id is None:
+            return self.start.approve
+        return (await self.manager.settings(self.session_id))["approve"]["value"]
 
     def _name(self) -> str:
         if self.card is not None:

@@ -288,8 +288,8 @@ async def test_a_chat_asks_again_when_it_is_opened_without_the_flag_it_began_wit
     faces: list[ReplFace] = []
     await chat("/help", lambda: look(faces[0]), last=True, watch=faces.append)
     await chat("/approve read", last=True)
-    await chat("/help", lambda: look(faces[1]), last=True, watch=faces.append)
-    assert modes == ["ask", "read"]
+    told = await chat("/help", lambda: look(faces[1]), last=True, watch=faces.append)
+    assert modes == ["ask", "read"] and "tools read" in told.seen
 
 
 async def test_a_first_message_that_was_being_written_is_the_draft_again() -> None:
