@@ -173,5 +173,6 @@ def _named_model(name: str) -> Path:
     raise ModelLoadError(
         f"There is no file or model called {quoted(name)}. Models on this machine: {known}{more}.",
         cause="not_found",
-        remedy=f"Name one of them, give the path of a .gguf file, or get the starter with: {STARTER_COMMAND}",
+        remedy="Name one of them, give the path of a .gguf file, or user/repo on the Hugging Face Hub"
+        + ("." if starter_model() else f", or get the starter with: {STARTER_COMMAND}"),
     )

@@ -7,10 +7,16 @@ from typing import Annotated
 import typer
 
 
-def group(help: str) -> typer.Typer:
-    """A group of commands, in plain text."""
-    # Rich's help costs 80 ms of import, and so does its traceback.
-    return typer.Typer(help=help, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+def group(help: str, commands: str | None = None) -> typer.Typer:
+    """A group of commands, in plain text. `commands` is how its usage line names them."""
+    return typer.Typer(
+        help=help,
+        subcommand_metavar=commands,
+        add_completion=False,
+        # Rich's help costs 80 ms of import, and so does its traceback.
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
 
 
 sessions = group("The chats on this machine.")

@@ -59,7 +59,7 @@ COMPLETE_VARIABLE = "_FIRESIDE_COMPLETE"
 PLAIN = Flag(("--plain",), bool, "No colours, no line editing.")
 
 
-app = group("Chat with a model of your own, in the terminal.")
+app = group("Chat with a model of your own, in the terminal.", "[COMMAND] [ARGS]...")
 app.add_typer(models, name="models")
 app.add_typer(config, name="config")
 app.add_typer(sessions, name="sessions")

@@ -222,9 +222,9 @@ def store(name: str, text: str, file: Path | None = None) -> tuple[str, Path]:
     import tomlkit
 
     key = full_name(name)
-    value = parse(key, text)
+    value = read(key, KINDS[key], text)
     file = file or paths.config_file()
-    check(key, Value(value, "the value given"))
+    check(key, Value(value, ""))
     _read(file)  # a broken file is reported, never overwritten
     document = tomlkit.parse(file.read_text(encoding="utf-8-sig") if file.exists() else "")
     table, _, leaf = key.rpartition(".")
@@ -446,6 +446,11 @@ def _require_table(file: Path | str, document: Mapping[str, Any], table: str) ->
         raise SettingError(f"{file}: {table!r} is a table: write [{table}] on a line of its own.")
 
 
+def _named(item: Value) -> str:
+    """What an error about the value begins with."""
+    return f"{item.origin}: " if item.origin else ""
+
+
 def _require_lasting(tools: Value) -> None:
     """What holds in every folder must not mean a file of whichever folder that is."""
     parts = (part.strip() for text in tools.value for part in str(text).split(","))
@@ -453,15 +458,15 @@ def _require_lasting(tools: Value) -> None:
     for file in files:
         if not file.startswith((os.sep, "~")):
             raise SettingError(
-                f"{tools.origin}: in settings, a tool file is named by its full path, not {quote(file)}."
+                f"{_named(tools)}in settings, a tool file is named by its full path, not {quote(file)}."
             )
 
 
 def check(key: str, item: Value) -> None:
-    """SettingError, with the origin, where the value does not fit the setting."""
+    """SettingError, with the origin if it has one, where the value does not fit the setting."""
     # A flag is named as it was given; of other origins the setting is named too.
     is_flag = item.origin.startswith("--") and item.origin != "--set"
-    require_fit(item.origin if is_flag else f"{item.origin}: {key}", KINDS[key], item.value)
+    require_fit(item.origin if is_flag else f"{_named(item)}{key}", KINDS[key], item.value)
     if key == "tools" and not item.origin.startswith("--"):
         _require_lasting(item)
     table, _, leaf = key.rpartition(".")
@@ -474,4 +479,4 @@ def check(key: str, item: Value) -> None:
             reason = clip(str(err))
             if is_flag and reason.startswith(f"{leaf} "):
                 raise SettingError(f"{item.origin}{reason.removeprefix(leaf)}.") from err
-            raise SettingError(f"{item.origin}: {reason}") from err
+            raise SettingError(f"{_named(item)}{reason}") from err

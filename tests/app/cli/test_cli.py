@@ -46,6 +46,28 @@ def test_a_group_without_command_is_a_usage_error(capfd: pytest.CaptureFixture[s
     assert "`fireside config --help`" in err
 
 
+def test_the_usage_line_says_that_a_command_is_optional(capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == 0
+    assert "Usage: fireside [OPTIONS] [COMMAND] [ARGS]..." in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("temperature", "hot", "generation.temperature must be a number, not 'hot'."),
+        ("temperature", "-1", "temperature must be"),
+        ("approve", "everything", "approve must be one of ask, read, all, none, plan, not 'everything'."),
+        ("slots", "0", "load.slots must be a whole number of at least 1, not 0."),
+        ("tools", "mine.py", "in settings, a tool file is named by its full path, not 'mine.py'."),
+    ],
+)
+def test_a_value_that_cannot_be_set_is_named_as_it_was_typed(
+    key: str, value: str, told: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["config", "set", "--", key, value]) == 2
+    assert capfd.readouterr().err.startswith(f"fireside: {told}")
+
+
 def test_a_theme_that_is_not_there_is_not_set(capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["config", "set", "theme", "nope"]) == 2
     err = capfd.readouterr().err

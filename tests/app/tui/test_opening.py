@@ -62,7 +62,7 @@ async def test_it_tells_where_the_model_runs(gpu: int, told: str) -> None:
 async def test_of_the_starter_it_says_that_it_is_small() -> None:
     async with running(engine=engine(model="SmolLM2-135M-Instruct.Q4_1")) as run:
         await begun(run)
-        assert "A small model" in shown(run) and "ctrl+l shows better ones" in shown(run)
+        assert "A small model" in shown(run) and "ctrl+l chooses another" in shown(run)
 
 
 @pytest.mark.parametrize("key", ["h", "1", "space", "/", "@", "!", "paste", "earlier"])
