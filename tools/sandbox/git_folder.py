@@ -11,6 +11,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from tools.regular_file import start_of
@@ -44,7 +45,9 @@ _URL = re.compile(
 _WORDS = re.compile(r"[^\s\"';&|!]+")
 _MOST_WORDS = 20
 _MOST_INCLUDED = 20
-_LONGEST = 4_096
+_MOST_SETTINGS = 1_000
+"""That may name something: what names nothing, as each branch has it, does not count."""
+_LONGEST = 1_000
 _CONTINUED = re.compile(r"\\\r?\n")
 _FOLDERS = frozenset(("hookspath", "templatedir"))
 _NO_PROGRAMS = frozenset(
@@ -134,9 +137,10 @@ class Named:
 def named_paths(config: Path, tree: Path) -> Iterator[Named]:
     """Where the settings at `config` may lead, and those that they include: a folder of hooks, included
     settings, programs. Paths in them are taken from the work tree `tree` and from where they are."""
-    todo = [config]
+    todo, left = [config], _MOST_SETTINGS
     for place in todo:
-        for key, value in _settings(place):
+        for key, value in islice(_settings(place), left):
+            left -= 1
             for named in _named(key, value, tree, place.parent):
                 yield named
                 if key == "path" and len(todo) < _MOST_INCLUDED and named.path not in todo:

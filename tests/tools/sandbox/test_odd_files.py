@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.limits import processor_time
 from tests.tools.conftest import Use
 from tools.builtin.files import write_file
 from tools.builtin.search import search_text
@@ -18,6 +19,7 @@ from tools.context import ToolContext
 from tools.permission.permissions import decide
 from tools.sandbox.aside import Aside
 from tools.sandbox.bubblewrap import Sandbox
+from tools.sandbox.git_folder import named_paths
 from tools.workspace import Workspace
 
 pytestmark = pytest.mark.timeout(60)  # They start processes.
@@ -64,6 +66,14 @@ async def test_no_odd_file_hides_what_a_run_leaves(
         assert "could not be" not in result.text
     for one in context.aside.all():
         assert context.aside.text(one)
+
+
+def test_long_settings_are_read_in_a_time_near_their_length(tmp_path: Path) -> None:
+    lines = "".join(f'a{n} = ./{n} "c d" {n}/e\n path = {n % 20}\n' for n in range(9_000))
+    for name in map(str, range(20)):
+        (tmp_path / name).write_text(lines)
+    with processor_time(4):
+        assert len(list(named_paths(tmp_path / "0", tmp_path))) > 1_000
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
