@@ -92,6 +92,22 @@ async def test_a_count_is_answered_with_a_number(host: EngineHost, monkeypatch: 
         await host.count(long, continue_reply=True)
 
 
+@pytest.mark.model
+@pytest.mark.timeout(120)
+async def test_a_real_model_is_sent_as_many_tokens_as_were_counted(starter_model: Path) -> None:
+    host = EngineHost()
+    await host.load(LoadSpec(str(starter_model), {"max_seq": 2048}))
+    config = GenerationConfig(temperature=0.0, max_new_tokens=24)
+    said = [{"role": "user", "content": "Name three colours."}]
+    for text in ("And three more.", "Which is the darkest?"):
+        counted = (await host.count(said, (), config, "chat")).tokens
+        outcome = (await collect(host, Request(messages=said, config=config, conversation="chat")))[-1]
+        assert isinstance(outcome, ChatOutcome)
+        assert outcome.prompt_tokens == counted
+        said = [*said, {"role": "assistant", "content": outcome.text}, {"role": "user", "content": text}]
+    await host.unload()
+
+
 def test_the_child_renders_once_what_is_counted_and_then_asked(tiny_llama: Path) -> None:
     commands, to_child = os.pipe()
     from_child, answers = os.pipe()
