@@ -222,7 +222,7 @@ class ApprovalCard(QuestionCard):
             self._draw()
         elif question.choices:
             for choice in question.choices:
-                if typed == choice.key and not self.unread:
+                if typed == choice.key and not self.unread and self._shows_what_it_allows():
                     self._answer("accept", cast("dict[str, Any]", choice.value))
         elif question.kind == "form":
             self._form_answer(self._named(typed))
@@ -311,7 +311,7 @@ class ApprovalCard(QuestionCard):
         event.stop()
         event.prevent_default()
         match event.key:
-            case "enter" if not self.unread:
+            case "enter" if not self.unread and self._shows_what_it_allows():
                 scope: Scope = "session" if self._choosing == "allow_chat" else "always"
                 offer = question.offer(scope, self._wider)
                 assert offer is not None
@@ -338,6 +338,8 @@ class ApprovalCard(QuestionCard):
 
     def _call_answer(self, name: str, question: Question) -> None:
         match name:
+            case "allow_once" if not self._shows_what_it_allows():
+                pass
             case "allow_once":
                 content = {"arguments": question.arguments} if question.edited else {"scope": "once"}
                 self._answer("accept", content)

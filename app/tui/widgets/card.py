@@ -11,6 +11,8 @@ from textual.app import App, ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.errors import NoWidget
+from textual.screen import Screen
+from textual.signal import Signal
 from textual.widgets import Static
 
 from app.frontend.card_body import Body
@@ -80,6 +82,8 @@ class QuestionCard(Vertical, can_focus=True):
         self._waived = False
         """Whether a person said that the rest need not be read."""
         self._drawn_at = -1
+        self._fits = True
+        """Whether all that an answer would allow was on the screen when it was painted last."""
         self._choosing = ""
         """The answer that enter would give: its rule is shown whole."""
         self.question: Question | None = None
@@ -204,6 +208,28 @@ class QuestionCard(Vertical, can_focus=True):
             self._drawn_at = scroll
             self._look()
 
+    def on_mount(self) -> None:
+        """A screen of other rows cuts off others."""
+        signal = cast("Signal[Screen[Any]]", self.screen.screen_layout_refresh_signal)
+        signal.subscribe(self, self._fit)
+
+    def _fit(self, screen: Screen[Any]) -> None:
+        if self.question is not None and self._fits != (fits := self._shows_what_it_allows()):
+            self._fits = fits
+            self._draw()
+
+    def _shows_what_it_allows(self) -> bool:
+        """Whether the facts, the keys and a chosen rule are on the screen: a very low one cuts them off."""
+        question = self.question
+        if question is None or self._mode or not self.is_attached:
+            return True
+        rows = len(self._lower_rows())
+        if question.kind == "call" and not self._choosing:
+            rows -= len(self._hint_rows(question, self._grid.measure))
+        with contextlib.suppress(NoWidget):
+            return self.screen.find_widget(self._lower).visible_region.height >= rows
+        return False
+
     def _rows_in_sight(self) -> int:
         """Rows of the body that nothing covers, from the first one on, such as a list over the draft."""
         seen = self.screen.find_widget(self._upper).visible_region
@@ -230,6 +256,8 @@ class QuestionCard(Vertical, can_focus=True):
         self._draw()
 
     def _facts(self) -> list[Span]:
+        if not self._fits:
+            return [("enlarge the window to allow", "bold $error")]
         if self._drafting and not self.has_focus_within:
             return [(self._label("next"), "bold"), (" answers", "$muted")]
         number, count = self._count

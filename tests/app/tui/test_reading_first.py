@@ -86,6 +86,28 @@ async def test_rows_below_a_list_over_the_draft_are_unread() -> None:
             assert [line for line in read if line not in seen] == []
 
 
+@pytest.mark.parametrize("keys", [("y",), ("s", "enter"), ("a", "enter"), ("right", "enter")])
+async def test_nothing_is_allowed_that_a_low_screen_cuts_off(keys: tuple[str, ...]) -> None:
+    """Neither a call whose facts and keys are below the last row, nor a rule that is."""
+    tool = Recorder()
+    async with running([[call(text="x")], ["done"]], tools=[tool], size=(80, 24)) as run:
+        await asked(run)
+        await run.pilot.resize_terminal(80, 8)
+        await run.until(lambda: "enlarge the window to allow" in shown(run))
+        for key in keys:
+            await run.pilot.press(key)
+            await run.until(lambda: not run.app.approval._held)
+        await run.pilot.pause()
+        assert tool.calls == [] and run.app.approval.question is not None
+        assert await run.app.manager.rules(run.app.chat.id or "") == []
+        await run.pilot.resize_terminal(80, 24)
+        await run.until(lambda: "enlarge the window" not in shown(run))
+        if run.app.approval.is_choosing:
+            await run.pilot.press("escape")
+        await run.pilot.press("y")
+        await run.until(lambda: tool.calls == [{"text": "x"}])
+
+
 async def test_a_letter_too_early_for_long_content_is_a_word() -> None:
     tool = Recorder()
     async with running([[call(text="\n".join(LINES))], ["done"]], tools=[tool], size=(80, 24)) as run:
