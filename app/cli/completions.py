@@ -33,12 +33,16 @@ def _profiles(incomplete: str) -> list[str]:
 
 
 def _settings(incomplete: str) -> list[str]:
-    from app.settings.config import KINDS
+    from app.settings.table import KINDS
 
     return _beginning(incomplete, (f"{key}=" for key in KINDS))
 
 
-def _choices(kind: Kind) -> Completer:
+def of_kind(kind: Kind) -> Completer | None:
+    """What completes the values of a kind that has few of them."""
+    if kind not in CHOICES:
+        return None
+
     def complete(incomplete: str) -> list[str]:
         return _beginning(incomplete, CHOICES[kind])
 
@@ -83,9 +87,5 @@ COMPLETERS: dict[str, Completer] = {
     "profile": _profiles,
     "set": _settings,
     "format": _formats,
-    "approve": _choices("approval"),
-    "effort": _choices("effort"),
-    "kv_type": _choices("cache_type"),
-    "color": _choices("color"),
 }
-"""By the flag's name."""
+"""By the flag's name, of those whose values no table has."""

@@ -24,7 +24,7 @@ def config_show(
     """Show each setting with its value and where it comes from."""
     import json
 
-    from app.settings.config import KINDS
+    from app.settings.table import KINDS
 
     values = settings_of({} if profile is None else {"profile": profile}).values
     rows = {key: (values[key].value, values[key].origin) for key in KINDS if key in values}

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from app.characters import quote
-from app.cli.completions import COMPLETERS
+from app.cli.completions import COMPLETERS, Completer, of_kind
 from app.settings.config import Settings, Value, full_name, parse, resolve, tell_once
-from app.settings.kinds import BOM, SettingError
+from app.settings.kinds import BOM, Kind, SettingError
 from app.settings.project import read_project
+from app.settings.table import SETTINGS
 from app.settings.text_or_file import grammar_text, schema_text, template_text
 
 if TYPE_CHECKING:
@@ -42,102 +43,42 @@ class Flag(NamedTuple):
         return f"{name}_" if keyword.iskeyword(name) else name
 
 
-def _knob(flag: str, kind: Any, help: str, setting: str = "") -> Flag:
-    name = setting or f"generation.{flag.replace('-', '_')}"
-    return Flag((f"--{flag}",), kind, help, name)
+_TYPES: dict[Kind, Any] = {
+    **dict.fromkeys(("int", "count", "index", "seed"), int),
+    **dict.fromkeys(("float", "seconds"), float),
+    **dict.fromkeys(("texts", "adapters"), list[str]),
+    "bool": bool,
+}
+"""What typer reads for the kinds of settings that are not text to it."""
+
+
+def _of(*settings: str) -> tuple[Flag, ...]:
+    """The flags of these settings, as the table of settings has them."""
+    rows = ((key, SETTINGS[key]) for key in settings)
+    return tuple(Flag(one.flag, _TYPES.get(one.kind, str), one.help, key, one.metavar) for key, one in rows)
 
 
 CHAT: tuple[Flag, ...] = (
-    Flag(("--model", "-m"), str, "Model: a file, a folder, a name, or user/repo[:quantization].", "model"),
-    Flag(("--pull",), bool, "Fetch the model if it is missing, without asking.", "pull"),
-    Flag(("--system", "-s"), str, "System prompt.", "system"),
+    *_of("model", "pull", "system"),
     Flag(
         ("--profile",), str, "A set of settings: profiles/NAME.toml beside your settings file.", None, "NAME"
     ),
-    Flag(
-        ("--instructions/--no-instructions",),
-        bool,
-        "Give the model AGENTS.md of a trusted folder, or not.",
-        "instructions",
-    ),
-    Flag(("--think/--no-think",), bool, "Let the model think first, or not.", "generation.enable_thinking"),
-    _knob(
-        "effort",
-        str,
-        "How hard to think: none, minimal, low, medium, high, xhigh, max.",
-        "generation.reasoning_effort",
-    ),
-    Flag(("--show-thinking",), bool, "Show the thinking, on standard error.", "show_thinking"),
-    _knob("ctx", int, "Context window in tokens.", "load.max_seq"),
-    Flag(("--gpu-layers",), str, "Layers on the GPU: a number, all or auto.", "load.n_gpu_layers"),
-    _knob("max-tokens", int, "The most tokens a reply may have.", "generation.max_new_tokens"),
-    _knob("temperature", float, "Randomness; 0 always takes the likeliest token."),
-    _knob("top-k", int, "Keep the k most probable tokens; 0 keeps all."),
-    _knob("top-p", float, "Nucleus sampling; 1 is off."),
-    _knob("min-p", float, "Drop tokens below this share of the best; 0 is off."),
-    _knob("typical-p", float, "Locally typical sampling; 1 is off."),
-    _knob("repeat-penalty", float, "Penalty for repeated tokens; 1 is off."),
-    _knob("frequency-penalty", float, "Penalty that grows with each repetition; 0 is off."),
-    _knob("presence-penalty", float, "Penalty for tokens seen at all; 0 is off."),
-    _knob("seed", int, "Seed of the sampler; unset, each run differs."),
-    Flag(("--stop",), list[str], "End the reply before this text (repeatable).", "generation.stop", "TEXT"),
-    Flag(
-        ("--schema",),
-        str,
-        "JSON schema the reply must satisfy: a file or JSON.",
-        "generation.json_schema",
-        "FILE|JSON",
-    ),
-    Flag(
-        ("--grammar",),
-        str,
-        "GBNF grammar the reply must match: a file or GBNF.",
-        "generation.grammar",
-        "FILE|GBNF",
-    ),
-    _knob("threads", int, "CPU threads.", "load.threads"),
-    _knob("slots", int, "Replies that can decode at the same time.", "load.slots"),
-    _knob("kv-type", str, "Type of the KV cache, such as q8_0.", "load.kv_cache_type"),
-    Flag(("--flash-attn",), str, "Flash attention: on, off or auto.", "load.flash_attn"),
-    Flag(
-        ("--chat-template",),
-        str,
-        "Chat template: a file, or the template itself.",
-        "load.chat_template",
-        "FILE|TEXT",
-    ),
-    Flag(
-        ("--tool-format",),
-        str,
-        "How the model writes tool calls; generic works with any model.",
-        "load.tool_call_format",
-        "NAME",
-    ),
-    Flag(("--mmproj",), str, "The projector of a model that sees or hears.", "load.mmproj", "FILE"),
-    Flag(("--draft-model",), str, "A small model that drafts for this one.", "load.assistant_model", "NAME"),
-    Flag(("--lora",), list[str], "LoRA adapter (repeatable).", "load.lora", "FILE[:SCALE]"),
-    Flag(("--timeout",), float, "Give up after this many seconds.", "timeout", "SECONDS"),
-    Flag(("--color",), str, "Colours: auto, always, never, 16, 256 or truecolor.", "color", "DEPTH"),
-    Flag(("--ascii",), bool, "Draw with ASCII only.", "ascii"),
+    *_of("instructions", "generation.enable_thinking", "generation.reasoning_effort", "show_thinking"),
+    *_of("load.max_seq", "load.n_gpu_layers", "generation.max_new_tokens", "generation.temperature"),
+    *_of("generation.top_k", "generation.top_p", "generation.min_p", "generation.typical_p"),
+    *_of("generation.repeat_penalty", "generation.frequency_penalty", "generation.presence_penalty"),
+    *_of("generation.seed", "generation.stop", "generation.json_schema", "generation.grammar"),
+    *_of("load.threads", "load.slots", "load.kv_cache_type", "load.flash_attn", "load.chat_template"),
+    *_of("load.tool_call_format", "load.mmproj", "load.assistant_model", "load.lora"),
+    *_of("timeout", "color", "ascii"),
     Flag(("--set",), list[str], "Any setting of load or generation (repeatable).", None, "KEY=VALUE"),
 )
+"""In the order in which `--help` shows them."""
 
 SESSION: tuple[Flag, ...] = (
-    Flag(
-        ("--tools",),
-        list[str],
-        "Tools the model may call: names, patterns, files (commas; repeatable).",
-        "tools",
-        "NAMES|FILE",
-    ),
+    *_of("tools"),
     Flag(("--no-tools",), bool, "Offer no tools."),
-    Flag(
-        ("--approve",),
-        str,
-        "What runs without asking: ask (nothing), read (workspace reads), all (sandboxed); none, plan.",
-        "approve",
-        "ask|read|all|none|plan",
-    ),
+    *_of("approve"),
     Flag(("--workspace",), str, "The folder that tools work in; the current one by default.", None, "DIR"),
     Flag(("--max-turns",), int, "The most rounds of tool calls.", None, "N"),
     Flag(("--continue", "-c"), bool, "Continue the last chat."),
@@ -145,6 +86,10 @@ SESSION: tuple[Flag, ...] = (
     Flag(("--fork",), str, "Continue in a copy of this chat.", None, "ID"),
     Flag(("--private",), bool, "Save nothing of this chat to disk."),
 )
+
+
+def _completer(flag: Flag) -> Completer | None:
+    return COMPLETERS.get(flag.name) or (of_kind(SETTINGS[flag.setting].kind) if flag.setting else None)
 
 
 def command(run: Callable[[typer.Context, Given], int], *flags: Flag) -> Callable[..., None]:
@@ -167,7 +112,7 @@ def command(run: Callable[[typer.Context, Given], int], *flags: Flag) -> Callabl
             help=flag.help,
             metavar=flag.metavar,
             show_default=False,
-            autocompletion=COMPLETERS.get(flag.name),
+            autocompletion=_completer(flag),
         )
         annotation = Annotated[flag.kind | None, option]
         parameters.append(

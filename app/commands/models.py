@@ -11,9 +11,9 @@ from typing import Any
 from app.commands.face import Choice, Command, Completion, Face, words
 from app.commands.shared import change_generation, choose, clean, settings, show, tell_unmet
 from app.exits import ExitCode, Failure
-from app.settings.config import KINDS, full_name, parse
+from app.settings.config import full_name, parse
 from app.settings.kinds import CHOICES, SettingError
-from app.settings.meanings import words_of
+from app.settings.table import KINDS, words_of
 from backend.types import BackendError, GenerationConfig
 
 _SESSION = ("overflow", "max_rounds", "workspace")

@@ -1,6 +1,6 @@
 """Settings in layers: default, file, project, environment, profile, flag. Each value knows its origin.
 
-Owns the list of settings and how their text is read; refuses unknown names and unfit values.
+Reads them where they stand; refuses unknown names and unfit values.
 """
 
 from __future__ import annotations
@@ -16,96 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from app import paths
 from app.bounded import read_bounded
 from app.characters import clip, quote
-from app.settings.kinds import Kind, SettingError, read, require_fit
+from app.settings.kinds import SettingError, read, require_fit
+from app.settings.table import KINDS, SETTINGS
 from app.terminal.output import notify
 
 if TYPE_CHECKING:
     from backend.types import GenerationConfig
-
-_GENERATION: dict[str, Kind] = {
-    "max_new_tokens": "int",
-    "temperature": "float",
-    "top_k": "int",
-    "top_p": "float",
-    "min_p": "float",
-    "typical_p": "float",
-    "top_n_sigma": "float",
-    "xtc_probability": "float",
-    "xtc_threshold": "float",
-    "dynatemp_range": "float",
-    "mirostat": "int",
-    "mirostat_tau": "float",
-    "mirostat_eta": "float",
-    "repeat_penalty": "float",
-    "repeat_last_n": "int",
-    "frequency_penalty": "float",
-    "presence_penalty": "float",
-    "dry_multiplier": "float",
-    "dry_base": "float",
-    "dry_allowed_length": "int",
-    "logit_bias": "json",
-    "seed": "seed",
-    "stop": "texts",
-    "grammar": "text",
-    "json_schema": "schema",
-    "tool_choice": "tool",
-    "parallel_tool_calls": "bool",
-    "enable_thinking": "bool",
-    "reasoning_effort": "effort",
-    "reasoning_budget": "int",
-    "reasoning_format": "reasoning",
-    "prompt_lookup_num_tokens": "int",
-    "num_assistant_tokens": "int",
-    "logprobs": "int",
-    "ignore_eos": "bool",
-    "lora": "adapters",
-    "overflow": "overflow",
-    "reply_reserve": "count",
-}
-_LOAD: dict[str, Kind] = {
-    "n_gpu_layers": "layers",
-    "max_seq": "count",
-    "kv_cache_mode": "cache_mode",
-    "kv_cache_type": "cache_type",
-    "flash_attn": "switch",
-    "compute_dtype": "dtype",
-    "assistant_model": "name",
-    "mmproj": "name",
-    "lora": "adapters",
-    "chat_template": "text",
-    "threads": "count",
-    "main_gpu": "index",
-    "tensor_split": "floats",
-    "mmap": "bool",
-    "mlock": "bool",
-    "slots": "count",
-    "tool_call_format": "call_format",
-}
-_CHAT: dict[str, Kind] = {
-    "model": "name",
-    "pull": "bool",
-    "system": "text",
-    "tools": "texts",
-    "hidden_tools": "texts",
-    "approve": "approval",
-    "instructions": "bool",
-    "timeout": "seconds",
-    "show_thinking": "bool",
-    "theme": "name",
-    "color": "color",
-    "ascii": "bool",
-    "pictures": "pictures",
-    "bell": "bell",
-    "vi_keys": "bool",
-    "type_ahead": "bool",
-}
-
-KINDS: dict[str, Kind] = {
-    **_CHAT,
-    **{f"load.{name}": kind for name, kind in _LOAD.items()},
-    **{f"generation.{name}": kind for name, kind in _GENERATION.items()},
-}
-"""Every setting by its full name: as in the file, a dot for each table."""
 
 TABLES = ("load", "generation")
 OTHER_TABLES = ("mcp", "keys")
@@ -180,7 +96,7 @@ def full_name(name: str) -> str:
 
 def parse(key: str, text: str) -> Any:
     """The value that `text` gives to the setting `key`; SettingError says what is expected."""
-    flag = _flag_of(key)
+    flag = SETTINGS[key].flag_name
     return read(f"{flag} ({key})" if flag else key, KINDS[key], text)
 
 
@@ -432,13 +348,6 @@ def _tell_mistake(text: str) -> None:
 def tell_once(text: str) -> None:
     """A notice for the person, the first time only."""
     notify(text)
-
-
-def _flag_of(key: str) -> str:
-    """The flag that sets `key`, empty where there is none."""
-    from app.cli.flags import CHAT, SESSION
-
-    return next((flag.names[0].partition("/")[0] for flag in (*CHAT, *SESSION) if flag.setting == key), "")
 
 
 def _require_table(file: Path | str, document: Mapping[str, Any], table: str) -> None:

@@ -16,16 +16,9 @@ from app import paths
 from app.characters import clip, quote
 from app.settings.config import OTHER_TABLES, Value, tables_in, values_of
 from app.settings.kinds import SettingError
+from app.settings.table import SETTINGS
 
-_SAMPLING = (
-    "max_new_tokens temperature top_k top_p min_p typical_p top_n_sigma xtc_probability xtc_threshold "
-    "dynatemp_range mirostat mirostat_tau mirostat_eta repeat_penalty repeat_last_n frequency_penalty "
-    "presence_penalty dry_multiplier dry_base dry_allowed_length seed stop enable_thinking reasoning_effort "
-    "reasoning_budget"
-).split()
-ALLOWED = frozenset(
-    ("model", "system", "tools", "hidden_tools", "theme", *(f"generation.{name}" for name in _SAMPLING))
-)
+ALLOWED = frozenset(key for key, one in SETTINGS.items() if one.project)
 """The settings that a project may bring; the others are the person's own business."""
 _FOLDER = ".fireside"
 _TOOL_NAMES = re.compile(r"[A-Za-z0-9_*?\[\]!-][A-Za-z0-9_.*?\[\]!-]{0,99}")

@@ -35,9 +35,9 @@ def _commands() -> str:
 
 
 def _settings() -> str:
-    from app.settings.config import KINDS, environment_name
+    from app.settings.config import environment_name
     from app.settings.kinds import wanted
-    from app.settings.meanings import words_of
+    from app.settings.table import KINDS, words_of
 
     rows = (
         (f"`{key}`", words_of(key)[0], wanted(kind), f"`{environment_name(key)}`")

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.sessions.manager import SessionManager
-from app.settings.config import KINDS
 from app.settings.kinds import read
-from app.settings.meanings import PARAMS
+from app.settings.table import KINDS, PARAMS
 from app.tui.screens.values import Shown, ValuesScreen, as_text
 from app.tui.shell import Shell
 from backend.types import LIBRARY_DEFAULTS

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from app import paths
 from app.settings import config
-from app.settings.config import KINDS, Value
+from app.settings.config import Value
 from app.settings.kinds import wanted
-from app.settings.meanings import words_of
+from app.settings.table import KINDS, words_of
 from app.tui.screens.values import UNSET, Shown, ValuesScreen, as_text
 from app.tui.shell import Shell
 from app.tui.widgets.cells import from_home

@@ -22,8 +22,9 @@ from app.exits import ExitCode, Failure
 from app.help import topics as help_topics
 from app.help.topics import SCHEMA_FILE, Topic, topic, topics
 from app.oneshot import direct
-from app.settings.config import KINDS, resolve, table
+from app.settings.config import resolve, table
 from app.settings.mcp import servers
+from app.settings.table import KINDS
 from app.tui.help_lists import help_lists
 from app.tui.keys import KEYS, read_keymap
 from backend.types import (

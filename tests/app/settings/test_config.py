@@ -21,7 +21,6 @@ from app.cli import main
 from app.sessions.turn.toolbox import Mode
 from app.settings import config
 from app.settings.config import (
-    KINDS,
     SettingError,
     Value,
     environment_name,
@@ -32,6 +31,7 @@ from app.settings.config import (
     store,
 )
 from app.settings.kinds import CHOICES
+from app.settings.table import KINDS
 from app.terminal.graphics import Way
 from app.terminal.output import COLOR_CHOICES
 from app.tui.bell import When

@@ -12,7 +12,8 @@ from app import paths
 from app.sessions.errors import FiresideError
 from app.sessions.manager import SessionManager
 from app.settings import config
-from app.settings.config import KINDS, Settings, Value
+from app.settings.config import Settings, Value
+from app.settings.table import KINDS
 from app.tui.screens.params import ParamsScreen, shown_params
 from app.tui.screens.settings import SettingsScreen, shown_settings
 from backend.engines.scripted import ScriptedEngine
