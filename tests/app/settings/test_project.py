@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -195,11 +196,12 @@ def test_settings_name_no_tool_file_that_another_folder_could_hold(
     assert main.main(["config", "set", "tools", str(project / "mine.py")]) == 0
 
 
-def test_a_wrong_key_of_a_trusted_project_names_the_nearest(project: Path) -> None:
+def test_a_wrong_key_of_a_trusted_project_names_the_nearest(project: Path, capfd: Cap) -> None:
     put(project, "[generation]\ntemperatur = 1\n")
     trust(project)
-    with pytest.raises(SettingError, match=r"config\.toml: .*did you mean 'generation\.temperature'"):
-        read_project()
+    assert read_project().values == {}
+    told = capfd.readouterr().err
+    assert re.search(r"config\.toml: .*did you mean 'generation\.temperature'", told)
 
 
 def test_the_nearest_instructions_up_to_the_repository_join_the_system_turn(
