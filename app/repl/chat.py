@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.frontend.draft import file_block
+from app.frontend.draft_keeper import DraftKeeper
 from app.frontend.find_chat import chosen, unsaid
 from app.frontend.follow import follow
 from app.frontend.question import Question
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from app.sessions.snapshot import SessionSnapshot
 
 
-DRAFT_S = 0.5
 MOST_PRIVATE = 10_000
 FORGET_S = 5.0
 """How long leaving waits for the engine to forget private chats."""
@@ -56,7 +56,7 @@ class ReplChat:
         self._private: SessionManager | None = None
         self._session_id: str | None = None
         self._draft = ""
-        self._drafting: asyncio.TimerHandle | None = None
+        self._keeper = DraftKeeper(lambda: self._spawn(self._save_draft()))
         self._tasks: set[asyncio.Task[None]] = set()
         self._follower: asyncio.Task[None] | None = None
         self.narrator = self._narrator("")
@@ -104,8 +104,7 @@ class ReplChat:
 
     async def close(self) -> None:
         """Stop what runs, keep what was said, free the model."""
-        if self._drafting is not None:
-            self._drafting.cancel()
+        if self._keeper.stop():
             await self._save_draft()
         await self._stop_following()
         if self._private is not None:
@@ -186,8 +185,7 @@ class ReplChat:
         """Another chat comes: this one says no more, and its draft is stored as it is now."""
         await self._stop_following()
         self.narrator.leave()
-        if self._drafting is not None:
-            self._drafting.cancel()
+        if self._keeper.stop():
             await self._save_draft()
         await self._drop_empty()
 
@@ -243,12 +241,10 @@ class ReplChat:
     def keep_draft(self, text: str) -> None:
         """Keep what is being written over a crash, a moment after the last key."""
         self._draft = text
-        if self._session_id is not None and self._drafting is None:
-            loop = asyncio.get_running_loop()
-            self._drafting = loop.call_later(DRAFT_S, lambda: self._spawn(self._save_draft()))
+        if self._session_id is not None:
+            self._keeper.changed()
 
     async def _save_draft(self) -> None:
-        self._drafting = None
         if self._session_id is not None:
             with contextlib.suppress(FiresideError):
                 await self.manager.set_draft(self._session_id, self._draft)

@@ -139,8 +139,7 @@ class Program(OpenChats):
         """Stop what runs and store the rest; the terminal is the shell's again already."""
         self._closing = True
         self.stop_reading_ahead()
-        if self._saving is not None:
-            self._saving.cancel()
+        self._keeper.stop()
         if not self._begun.is_set():
             # No chat could keep it: up brings it back.
             written = self.unsent + self.early_text

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.frontend.draft import Block, file_block, mentions
+from app.frontend.draft_keeper import DraftKeeper
 from app.frontend.history import History
 from app.frontend.model_name import UNKNOWN, ModelState
 from app.frontend.start import Start, configure, open_private_manager
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from app.tui.transcript.gallery import Content
     from app.tui.transcript.picture_entry import PictureRow
 
-SAVE_DRAFT_S = 1.0
 MOST_OPEN = 12
 """Chats that stay open beside the one on the screen while nothing happens in them."""
 
@@ -67,7 +67,9 @@ class OpenChats(Stage):
         self._making_private = asyncio.Lock()
         self._begun = asyncio.Event()
         self._closing = False
-        self._saving: asyncio.TimerHandle | None = None
+        self._keeper = DraftKeeper(
+            lambda: self.run_worker(self.save_draft(), exit_on_error=False, group="draft")
+        )
 
     # ---- what screens ask ------------------------------------------------------------------
 
@@ -332,12 +334,7 @@ class OpenChats(Stage):
 
     def save_draft_soon(self) -> None:
         """Keep the draft over a crash, a moment from now: also while the person types on and on."""
-        if self._saving is None:
-            self._saving = asyncio.get_running_loop().call_later(SAVE_DRAFT_S, self._save_now)
-
-    def _save_now(self) -> None:
-        self._saving = None
-        self.run_worker(self.save_draft(), exit_on_error=False, group="draft")
+        self._keeper.changed()
 
     @property
     def unsent(self) -> str:
