@@ -455,13 +455,13 @@ async def test_a_model_that_cannot_write_calls_is_said_so_and_can_be_taught() ->
         await settled(app, pilot)
         shown = page(app)
         assert "this model cannot call tools" in shown
-        assert "not offered" in shown and f"{app.terminal.glyphs.done} offered" not in shown
+        assert "not offered" in shown and f"{app.glyphs.done} offered" not in shown
         manager.desk.card.supports_tools = True
         await pilot.press("enter")
         await settled(app, pilot)
         assert app.asked == [("load_model", "chosen.gguf", {"tool_call_format": "generic"})]
         shown = page(app)
-        assert "this model cannot call tools" not in shown and f"{app.terminal.glyphs.done} offered" in shown
+        assert "this model cannot call tools" not in shown and f"{app.glyphs.done} offered" in shown
 
 
 def test_only_the_mode_that_holds_is_marked() -> None:
