@@ -166,9 +166,11 @@ class Dialog:
         self.page.table("", rows)
         line = await self.console.ask(self._prompt("answer"), armed=True)
         said = (line or "").strip().lower()
-        for choice in question.choices:
-            if said in (choice.key, choice.label.lower()):
-                return _accept(choice.value)
+        # A key before any label: the label of one choice may be the key of another.
+        named = {choice.label.lower(): choice for choice in reversed(question.choices)}
+        named |= {choice.key: choice for choice in question.choices}
+        if said in named:
+            return _accept(named[said].value)
         return STOP if line is None else {"action": "decline"}
 
     async def _form(self, question: Question) -> Mapping[str, Any]:

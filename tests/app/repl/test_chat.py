@@ -653,6 +653,23 @@ async def test_a_choice_of_a_tool_is_made_by_its_number() -> None:
     assert got == [{"bird": "wren"}, None]
 
 
+async def test_the_number_of_a_choice_counts_before_a_label_that_is_a_number() -> None:
+    from tools import Field, Form, ToolContext, tool
+
+    got: list[object] = []
+
+    @tool(does="nothing")
+    async def ask_person(context: ToolContext) -> str:
+        """Ask."""
+        got.append(await context.ask(Form("Which?", (Field("copies", choices=("2", "1", "all")),))))
+        return "asked"
+
+    call = ToolCall("c", "ask_person", {}, "{}")
+    for said in ("1", "2", "all"):
+        await chat("go", scripts=[[call], ["ok"]], answers=[said], tools=[ask_person])
+    assert got == [{"copies": "2"}, {"copies": "1"}, {"copies": "all"}]
+
+
 async def test_a_repository_is_fetched_after_a_yes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from types import SimpleNamespace
 
