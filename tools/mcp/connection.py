@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from tools.context import ToolContext
 from tools.definition import Tool
 from tools.mcp.servers import McpServerConfig, McpServers
 
@@ -63,9 +64,9 @@ class McpConnection:
     def _bridged(self, made: Tool) -> Tool:
         """The tool, whose calls run on the servers' loop and are awaited on the caller's."""
 
-        async def call(arguments: dict[str, Any]) -> Any:
+        async def call(arguments: dict[str, Any], context: ToolContext) -> Any:
             return await asyncio.wrap_future(
-                asyncio.run_coroutine_threadsafe(made.function(arguments), self._loop)
+                asyncio.run_coroutine_threadsafe(made.function(arguments, context), self._loop)
             )
 
         return replace(made, function=call)

@@ -23,6 +23,7 @@ from backend.engines.scripted import ScriptedEngine
 from backend.types import ToolCall
 from tests.app.process import fireside
 from tests.app.sessions.conftest import Room
+from tools.context import ToolContext
 from tools.mcp.connection import McpConnection
 from tools.mcp.servers import McpServerConfig
 
@@ -109,8 +110,8 @@ def test_only_servers_that_may_have_the_tool_are_asked(wanted: str, names: list[
         ("[mcp]\ndemo = 1", "is a table"),
         ("[mcp.demo]", "either a command"),
         ('[mcp.demo]\ncommand = ["a"]\nurl = "http://b"', "either a command"),
-        ('[mcp.demo]\ncommand = "a b"', "list of texts"),
-        ("[mcp.demo]\ncommand = []", "list of texts"),
+        ('[mcp.demo]\ncommand = "a b"', "list of strings"),
+        ("[mcp.demo]\ncommand = []", "list of strings"),
         ('[mcp.demo]\nurl = "file:///etc/passwd"', "http"),
         ('[mcp.demo]\nurl = "http://b"\nheaders = 1', "'headers'"),
         ('[mcp.demo]\ncommand = ["a"]\nenvironment = {A = 1}', "environment"),
@@ -199,7 +200,7 @@ async def test_a_cancelled_call_ends_at_the_server_too(
     )
     try:
         wait = next(tool for tool in connection.tools if tool.name == "demo_wait")
-        call = asyncio.create_task(wait.function({}))
+        call = asyncio.create_task(wait.function({}, ToolContext()))
         while not (tmp_path / "began").exists():
             await asyncio.sleep(0.005)
         call.cancel()
