@@ -82,6 +82,8 @@ class FirstRunPage(FirstRun):
         self.machine = machine
         """What this machine has, as (name, amount)."""
         self._stop = threading.Event()
+        self._newest = Download("")
+        self._told = threading.Event()
 
     @classmethod
     def of_this_machine(cls) -> FirstRunPage:
@@ -175,7 +177,11 @@ class FirstRunPage(FirstRun):
         loop = asyncio.get_running_loop()
 
         def progress(done: int, total: int) -> bool:
-            loop.call_soon_threadsafe(self._arrived, Download(name, done, total))
+            # the newest figures alone: a fast disk reports faster than a screen is drawn
+            self._newest = Download(name, done, total)
+            if not self._told.is_set():
+                self._told.set()
+                loop.call_soon_threadsafe(self._arrived)
             return not self._stop.is_set()
 
         try:
@@ -193,6 +199,7 @@ class FirstRunPage(FirstRun):
             self.downloading(None)
             self.post_message(self.Ready(str(path)))
 
-    def _arrived(self, download: Download) -> None:
+    def _arrived(self) -> None:
+        self._told.clear()
         if self.is_attached and self.download is not None:
-            self.downloading(download)
+            self.downloading(self._newest)
