@@ -178,7 +178,8 @@ def _only(name: str, matches: list[ModelFile]) -> ModelFile:
     if len({(file.path.name, _size(file.path)) for file in matches}) == 1:
         return matches[0]
     same_name = len({file.name for file in matches}) == 1
-    labels = [shown(file.path if same_name else file.name) for file in matches]
+    # a path whole, because its end is what tells it from the others
+    labels = [shown(file.path, 200) if same_name else shown(file.name) for file in matches]
     listed = ", ".join(labels[:6]) + (f" and {len(labels) - 6} more" if len(labels) > 6 else "")
     raise ModelLoadError(
         f"The name {quoted(name)} fits {len(matches)} models: {listed}.",

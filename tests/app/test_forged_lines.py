@@ -65,7 +65,7 @@ def test_a_terminal_gets_no_json_that_it_obeys(tmp_path: Path, form: str) -> Non
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from app.oneshot.sinks import Answer, JsonLinesSink, JsonSink, Reply\n"
         "from backend.types import TextPiece\n"
-        "sink = {'json': JsonSink, 'jsonl': JsonLinesSink}[sys.argv[2]]()\n"
+        "sink = {'json': JsonSink, 'jsonl': JsonLinesSink}[sys.argv[2]](sys.stdout)\n"
         "text = 'a' + ''.join(map(chr, (0x9b, 0x7f, 0x202e, 0x2028, 0x200b, 0xe0041))) + 'b'\n"
         "sink.take(TextPiece(text))\n"
         "sink.end(Answer([Reply(text)], 'm'))\n"

@@ -32,7 +32,7 @@ def test_a_bare_resume_is_told_from_one_with_an_id(args: list[str], rewritten: l
 def test_without_a_person_a_bare_resume_is_a_usage_error(tiny_llama: Path) -> None:
     result = fireside("-m", tiny_llama, "-p", "hi", "--resume")
     assert result.returncode == 2
-    assert b"--resume needs the id of a chat here" in result.stderr
+    assert b"--resume needs the id of a chat where nobody can choose" in result.stderr
 
 
 @pytest.mark.timeout(120)

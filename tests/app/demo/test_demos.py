@@ -24,9 +24,9 @@ pytestmark = [pytest.mark.model, pytest.mark.timeout(120)]
 def test_a_demo_plays_and_draws_the_pictures_that_are_shown(demo: Path, tmp_path: Path) -> None:
     assert run([demo], INNER, svg=tmp_path) == 0
     drawn = sorted(tmp_path.glob("*.svg"))
-    assert [file.stem for file in drawn] == sorted(
+    assert {file.stem for file in drawn} == {
         step.screenshot for step in read_demo(demo).steps if step.screenshot
-    )
+    }
     for picture in drawn:
         shown = demo.parent / picture.name
         if os.environ.get("UPDATE_PICTURES"):
@@ -63,7 +63,7 @@ async def test_it_plays_live_on_a_terminal(tmp_path: Path) -> None:
 
 def test_a_cast_is_recorded(tmp_path: Path) -> None:
     cast = tmp_path / "first.cast"
-    assert run([ROOT / "screenshots" / "first-chat.toml"], cast=cast, speed=100) == 0
+    assert run([ROOT / "screenshots" / "first-chat.toml"], INNER, cast=cast, speed=100) == 0
     header, *rows = map(json.loads, cast.read_text().splitlines())
     assert (header["version"], header["width"], header["height"]) == (2, 100, 30)
     assert "SmolLM2 135M" in "".join(row[2] for row in rows)
@@ -71,4 +71,4 @@ def test_a_cast_is_recorded(tmp_path: Path) -> None:
 
 def test_a_demo_needs_a_terminal_or_a_purpose() -> None:
     with pytest.raises(Failure, match="plays on a terminal"):
-        run([DEMOS[0]])
+        run([DEMOS[0]], INNER)

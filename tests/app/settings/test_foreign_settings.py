@@ -80,7 +80,7 @@ def test_chats_of_somebody_elses_folder_are_refused_with_what_to_do(
 
 def test_doctor_says_so_and_help_needs_none_of_it(shared: dict[str, str]) -> None:
     done = fireside("doctor", env=shared)
-    assert b"others than you may write" in done.stdout
+    assert b"users other than you can write to" in done.stdout
     assert fireside("--help", env=shared).returncode == 0
     assert fireside("config", "path", env=shared).returncode == 0
 

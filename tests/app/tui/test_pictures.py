@@ -228,7 +228,7 @@ async def test_a_message_with_a_picture_is_answered_anew_or_edited_only_by_a_mod
         before = [item.id for item in await run.items()]
         engine.card = replace(CARD, model_id="mole")
         await run.send("/retry")
-        await run.until(lambda: "mole cannot see, and chart.png is in the message" in run.seam)
+        await run.until(lambda: "mole cannot see, but chart.png is in the message" in run.seam)
         await run.send("/edit what else")
         await run.until(lambda: "send the words without the picture" in run.seam)
         assert [item.id for item in await run.items()] == before

@@ -57,5 +57,5 @@ async def test_a_call_cannot_be_required_of_a_model_that_cannot_call() -> None:
     engine = ScriptedEngine([], card=replace(CARD, supports_tools=False))
     async with running(engine=engine) as run:
         await run.send("/set tool_choice required")
-        await run.until(lambda: "/set load.tool_call_format generic lets it" in run.seam)
+        await run.until(lambda: "allow it with /set load.tool_call_format generic" in run.seam)
         assert "cannot call tools" in run.seam

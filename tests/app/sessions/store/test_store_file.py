@@ -88,7 +88,7 @@ async def main():
             await two.export((await two.list())[0].id, "jsonl")
         assert await asyncio.to_thread(newest_of, file, None, 5)
         assert (await asyncio.to_thread(doctor)).state == "ok"
-        assert await asyncio.to_thread(keep.keep, "q", None, [Reply("a")])
+        assert await asyncio.to_thread(keep.keep, "q", None, [Reply("a")], "m")
         await asyncio.to_thread(lambda: session_commands.show_all(limit=5, archived=True, as_json=True))
 asyncio.run(main())
 assert not opened, opened
