@@ -25,7 +25,7 @@ def test_every_library_has_a_row_and_only_one() -> None:
     optional = project["optional-dependencies"]
     needed = {
         re.split(r"[<>=\[]", text)[0]
-        for text in (*project["dependencies"], *optional["starter"], *optional["mcp"])
+        for text in (*project["dependencies"], *optional["starter"], *optional["mcp"], *optional["serve"])
     }
     rows = Counter(re.findall(r"^\| ([\w-]+)", PAGE.partition("## Libraries")[2], re.MULTILINE))
     assert needed <= set(rows)

@@ -1,0 +1,1 @@
+"""The engine and the sessions of this machine over HTTP, in the shapes of OpenAI's API."""
