@@ -160,7 +160,7 @@ def _named_model(name: str) -> Path:
     files = find_files()
     if match := resolve(name, files):
         return match.path
-    from backend.hub import is_repo_name
+    from backend.downloads import is_repo_name
 
     if is_repo_name(name):
         raise ModelLoadError(

@@ -64,9 +64,9 @@ def _write(text: str) -> None:
     if not takes_styles(sys.stdout):
         out.write(text)
         return
-    from app.frontend.ink import own_ink
+    from app.frontend.markdown_style import own_style
     from app.markdown.stream import MarkdownStream
 
-    stream = MarkdownStream(out, own_ink)
+    stream = MarkdownStream(out, own_style)
     stream.write(text)
     stream.finish()

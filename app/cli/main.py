@@ -150,9 +150,6 @@ app.command("repl")(command(_repl, PLAIN, *SESSION, *CHAT))
 
 @app.command()
 def bench(
-    what: Annotated[
-        str, typer.Argument(metavar="[engine|transcript]", help="What to measure.", show_default=False)
-    ] = "engine",
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Model: a file, a folder or a name.")
     ] = None,
@@ -163,13 +160,7 @@ def bench(
     ] = None,
     pairs: Annotated[int, typer.Option("--pairs", help="Interleaved pairs for each ratio.")] = 10,
 ) -> None:
-    """Measure this machine against bare llama.cpp, or what the transcript of the full-screen face costs."""
-    if what == "transcript":
-        from app.tui import bench as room
-
-        raise typer.Exit(room.main(as_json=as_json, quick=quick))
-    if what != "engine":
-        raise usage(f"There is no benchmark named {what!r}.", "Choose engine or transcript.")
+    """Measure this machine against bare llama.cpp."""
     from backend import bench as benchmark
 
     names = tuple(name.strip() for text in only or () for name in text.split(",") if name.strip())

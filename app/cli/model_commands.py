@@ -141,11 +141,11 @@ def age(seconds: float) -> str:
 
 def verify(name: str | None) -> ExitCode:
     """Hash a pulled model's files against what the hub said."""
-    from backend import hub
+    from backend import downloads
     from backend.loading import find_model
 
     words = {True: "ok", False: "DAMAGED", None: "no hash is known"}
-    results = list(hub.verify(find_model(name)))
+    results = list(downloads.verify(find_model(name)))
     for path, good in results:
         print(one_line(f"{path.name}: {words[good]}"))
     return ExitCode.NO_MODEL if any(good is False for _, good in results) else ExitCode.ANSWERED
@@ -153,7 +153,7 @@ def verify(name: str | None) -> ExitCode:
 
 def remove(name: str, *, yes: bool) -> ExitCode:
     """Delete a model of the own folder; the question is asked only where that is possible."""
-    from backend import hub
+    from backend import downloads
     from backend.loading import find_model
 
     path = find_model(name)
@@ -166,8 +166,8 @@ def remove(name: str, *, yes: bool) -> ExitCode:
             exit_code=ExitCode.FAILED,
         )
     try:
-        removed = hub.remove(path)
-    except hub.HubError as err:
+        removed = downloads.remove(path)
+    except downloads.DownloadError as err:
         raise usage(str(err), err.remedy) from err
     for part in removed:
         print(one_line(f"deleted {part}"))

@@ -14,7 +14,7 @@ AS_IT_IS = "as it is"
 
 
 @dataclass(frozen=True)
-class Reply:
+class PastReply:
     """A reply of the active path: its message, and the thought before it."""
 
     item_id: str
@@ -37,7 +37,7 @@ class Reply:
         return self.whole[start:end].partition("\n")[0]
 
 
-def reply_around(items: Sequence[Item], item: Item | None = None) -> Reply | None:
+def reply_around(items: Sequence[Item], item: Item | None = None) -> PastReply | None:
     """The reply that `item` is a part of, else the last one; None where there is none."""
     place = len(items) - 1 if item is None else next((at for at, one in enumerate(items) if one == item), -1)
     if isinstance(item, Reasoning):
@@ -49,14 +49,14 @@ def reply_around(items: Sequence[Item], item: Item | None = None) -> Reply | Non
     if not isinstance(message, Message) or not _is_reply(message):
         return None
     before = items[place - 1] if place else None
-    return Reply(message.id, before.text if isinstance(before, Reasoning) else "", message.text)
+    return PastReply(message.id, before.text if isinstance(before, Reasoning) else "", message.text)
 
 
 def _is_reply(item: Item) -> bool:
     return isinstance(item, Message) and item.role == "assistant"
 
 
-async def divide(face: Face, reply: Reply, wanted: str = "") -> None:
+async def divide(face: Face, reply: PastReply, wanted: str = "") -> None:
     """Let the person say what of a reply is thought, or take `wanted`: answer, thought, or a line number."""
     starts = [start for start in reply.starts() if reply.line(start).strip()][:MOST_LINES]
     if not starts:
@@ -83,7 +83,7 @@ async def divide(face: Face, reply: Reply, wanted: str = "") -> None:
     face.say("Split again. The reply as it was is kept as another variant.")
 
 
-def _choices(reply: Reply, starts: Sequence[int]) -> list[Choice]:
+def _choices(reply: PastReply, starts: Sequence[int]) -> list[Choice]:
     held, end = len(reply.thought), len(reply.whole)
     choices = [
         Choice("answer", "all of it is the answer", AS_IT_IS if held == 0 else ""),

@@ -111,7 +111,7 @@ def _message(role: str, kind: str, text: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class World:
+class Fixture:
     """Everything a face is given when a demo plays on it."""
 
     demo: Demo
@@ -127,7 +127,7 @@ class World:
 
 
 @contextmanager
-def world(demo: Demo) -> Generator[World]:
+def world(demo: Demo) -> Generator[Fixture]:
     """Within, the clock is pinned and the demo's folder is there."""
     with tempfile.TemporaryDirectory(prefix="fireside-demo-") as made, _in_utc():
         folder = Path(made) / "workspace"
@@ -145,7 +145,7 @@ def world(demo: Demo) -> Generator[World]:
             log=Path(made) / "engine.log",
         )
         with clock.pinned(time.now, time.seconds):
-            yield World(demo, time, folder, start, engine, _machine(demo))
+            yield Fixture(demo, time, folder, start, engine, _machine(demo))
 
 
 def _machine(demo: Demo) -> DemoMachine | None:

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from app.demo.fixture import World
+from app.demo.fixture import Fixture
 from app.demo.picture import portable
 from app.demo.player import PATIENCE_S, POLL_S, Player
 from app.exits import ExitCode, Failure
@@ -65,7 +65,7 @@ class TuiStage:
 
 
 async def play(
-    world: World,
+    world: Fixture,
     *,
     speed: float | None = None,
     pictures: Path | None = None,

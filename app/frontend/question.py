@@ -46,7 +46,7 @@ _CONTEXT_CHOICES = {
 
 
 @dataclass(frozen=True)
-class Choice:
+class FormChoice:
     """One answer of a form that chooses: its key, its words, and what it costs."""
 
     key: str
@@ -79,7 +79,7 @@ class Question:
     arguments: Json = field(default_factory=dict[str, Any])
     details: Json = field(default_factory=dict[str, Any])
     offers: tuple[Json, ...] = ()
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[FormChoice, ...] = ()
     fields: tuple[Field, ...] = ()
     edited: bool = False
     """The arguments are a person's own, in place of the model's."""
@@ -291,18 +291,18 @@ def _first(question: Question, cells: int) -> str:
     return rows[0]
 
 
-def _choices(policy: str, properties: Json) -> tuple[Choice, ...]:
+def _choices(policy: str, properties: Json) -> tuple[FormChoice, ...]:
     """The answers of a form whose one field is a choice or a yes-or-no."""
     if len(properties) != 1:
         return ()
     name, schema = next(iter(properties.items()))
     schema = _json(schema)
     if schema.get("type") == "boolean":
-        return (Choice("y", {name: True}, "yes"), Choice("n", {name: False}, "no"))
+        return (FormChoice("y", {name: True}, "yes"), FormChoice("n", {name: False}, "no"))
     values = _list(schema.get("enum"))
     if not values or len(values) > 9:
         return ()
-    found: list[Choice] = []
+    found: list[FormChoice] = []
     labels = [one_row(str(value)) for value in values]
     for number, value in enumerate(values, 1):
         label, detail = labels[number - 1], ""
@@ -310,7 +310,7 @@ def _choices(policy: str, properties: Json) -> tuple[Choice, ...]:
             label = one_row(value_text(value))
         if policy == "context":
             label, detail = _CONTEXT_CHOICES.get(str(value), (label, ""))
-        found.append(Choice(str(number), {name: value}, label, detail))
+        found.append(FormChoice(str(number), {name: value}, label, detail))
     return tuple(found)
 
 

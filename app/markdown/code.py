@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from app.markdown.highlight import Highlighter, Line, language_of
-from app.markdown.layout import Layout, Page
+from app.markdown.layout import Layout, LayoutContext
 from app.markdown.leaves import Leaf
-from app.markdown.rows import Ground, Row, Run
+from app.markdown.rows import Background, Row, Run
 from app.markdown.wrap import breaks, cells, clip_prefix, prefix_runs, run_starts, slice_runs
 
 _TAB = 4
@@ -24,7 +24,7 @@ class CodeLayout(Layout):
     """Number of rows before each line, and after the last done one."""
 
 
-def lay_code(leaf: Leaf, page: Page) -> int:
+def lay_code(leaf: Leaf, page: LayoutContext) -> int:
     """Bring the rows of a fence or of indented code up to date; the first changed row."""
     layout, fresh = _layout(leaf, page)
     complete = _complete(leaf)
@@ -58,7 +58,7 @@ def _complete(leaf: Leaf) -> int:
     return len(leaf.lines) if leaf.closed and leaf.kind == "fence" else max(0, len(leaf.lines) - 1)
 
 
-def _recolour(leaf: Leaf, page: Page, layout: CodeLayout, done: int) -> int:
+def _recolour(leaf: Leaf, page: LayoutContext, layout: CodeLayout, done: int) -> int:
     """Make the rows anew of lines before `done` whose styles changed; the first such row."""
     first, last = layout.highlighter.take_changes()
     last = min(last, done)
@@ -72,7 +72,7 @@ def _recolour(leaf: Leaf, page: Page, layout: CodeLayout, done: int) -> int:
     return layout.ends[first]
 
 
-def _layout(leaf: Leaf, page: Page) -> tuple[CodeLayout, bool]:
+def _layout(leaf: Leaf, page: LayoutContext) -> tuple[CodeLayout, bool]:
     key = (leaf.kind, leaf.first, leaf.cont, leaf.info, leaf.offset)
     before = leaf.laid if isinstance(leaf.laid, CodeLayout) else None
     if before is not None and before.fits(page, key):
@@ -89,7 +89,7 @@ def _layout(leaf: Leaf, page: Page) -> tuple[CodeLayout, bool]:
     return layout, True
 
 
-def _add_heading(leaf: Leaf, page: Page, layout: CodeLayout) -> None:
+def _add_heading(leaf: Leaf, page: LayoutContext, layout: CodeLayout) -> None:
     """The first row: the language; without colours a rule that says it."""
     first = clip_prefix(leaf.first, page.width)
     room = page.width - len(first)
@@ -108,7 +108,7 @@ def _add_heading(leaf: Leaf, page: Page, layout: CodeLayout) -> None:
     layout.rows.append(Row(runs, offset, "page" if page.mode.plain else "code", len(first)))
 
 
-def _add_lines(leaf: Leaf, page: Page, layout: CodeLayout, start: int, complete: int) -> None:
+def _add_lines(leaf: Leaf, page: LayoutContext, layout: CodeLayout, start: int, complete: int) -> None:
     painter = _LinePainter(leaf, page, layout)
     for number in range(start, len(leaf.lines)):
         coloured = number < complete or leaf.closed
@@ -130,7 +130,7 @@ def _add_lines(leaf: Leaf, page: Page, layout: CodeLayout, start: int, complete:
 class _LinePainter:
     """Makes the rows of one line."""
 
-    def __init__(self, leaf: Leaf, page: Page, layout: CodeLayout) -> None:
+    def __init__(self, leaf: Leaf, page: LayoutContext, layout: CodeLayout) -> None:
         cont = clip_prefix(leaf.cont, page.width)
         inset = "  " if page.mode.plain and page.width - len(cont) > 12 else ""
         self._leaf = leaf
@@ -147,7 +147,7 @@ class _LinePainter:
         text = self._leaf.lines[number]
         source_offset = self._page.cleaner.source_offset
         offset = self._leaf.line_offsets[number]
-        ground: Ground = "page" if self._page.mode.plain else "code"
+        ground: Background = "page" if self._page.mode.plain else "code"
         if self._is_diff:
             ground, line = _diff_line(text, ground)
         else:
@@ -171,7 +171,7 @@ class _LinePainter:
         return rows
 
 
-def _runs(line: Line, offset: int, page: Page) -> list[Run]:
+def _runs(line: Line, offset: int, page: LayoutContext) -> list[Run]:
     """Pieces of a line as runs, tabs expanded by their columns."""
     runs: list[Run] = []
     column = 0
@@ -189,7 +189,7 @@ def _runs(line: Line, offset: int, page: Page) -> list[Run]:
     return runs
 
 
-def _diff_line(text: str, ground: Ground) -> tuple[Ground, Line]:
+def _diff_line(text: str, ground: Background) -> tuple[Background, Line]:
     """Sign bold, the rest as text, on the tint of its kind."""
     if text.startswith(("+++", "---", "@@", "diff ", "index ")):
         return ground, [(text, "muted")]
@@ -197,7 +197,7 @@ def _diff_line(text: str, ground: Ground) -> tuple[Ground, Line]:
     if sign not in ("+", "-"):
         return ground, [(text, "code")] if text else []
     style = "added:b" if sign == "+" else "removed:b"
-    tint: Ground = "added" if sign == "+" else "removed"
+    tint: Background = "added" if sign == "+" else "removed"
     return tint if ground == "code" else ground, [(sign, style), (text[1:], "code")] if text[1:] else [
         (sign, style)
     ]

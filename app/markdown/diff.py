@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Literal, NamedTuple
 
 from app.markdown.highlight import Highlighter, Line
-from app.markdown.rows import COLOUR, CodeBlock, Ground, Mode, Row, Run
+from app.markdown.rows import COLOUR, Background, CodeBlock, Mode, Row, Run
 from app.markdown.wrap import breaks, run_starts, slice_runs
 from app.terminal.output import sanitize
 
@@ -30,7 +30,7 @@ _PIECES = re.compile(r"\t|[^\t]+")
 
 Sign = Literal[" ", "+", "-", "~"]
 """Unchanged, added, removed; `~` stands between hunks or is no line of a file."""
-_GROUNDS: dict[str, Ground] = {"+": "added", "-": "removed"}
+_GROUNDS: dict[str, Background] = {"+": "added", "-": "removed"}
 _ROLES = {"+": "added", "-": "removed"}
 
 

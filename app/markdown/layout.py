@@ -16,7 +16,7 @@ from app.markdown.wrap import breaks, clip_prefix, prefix_runs, run_starts, slic
 RULE = "\u254c"
 
 
-class Page(NamedTuple):
+class LayoutContext(NamedTuple):
     """What all leaves of a message are laid out for."""
 
     width: int
@@ -39,7 +39,7 @@ class Layout:
     key: tuple[object, ...]
     rows: list[Row] = field(default_factory=list[Row])
 
-    def fits(self, page: Page, key: tuple[object, ...]) -> bool:
+    def fits(self, page: LayoutContext, key: tuple[object, ...]) -> bool:
         return self.width == page.width and self.mode == page.mode and self.key == key
 
 
@@ -50,7 +50,7 @@ class TextLayout(Layout):
     breaks: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
 
-def lay_text(leaf: Leaf, page: Page) -> int:
+def lay_text(leaf: Leaf, page: LayoutContext) -> int:
     """Bring the rows of a paragraph, heading, rule or HTML up to date; the first changed row."""
     key = (leaf.kind, leaf.first, leaf.cont, leaf.level, leaf.task)
     before = leaf.laid if isinstance(leaf.laid, TextLayout) else None
@@ -101,7 +101,7 @@ def _keep_rows(before: TextLayout | None, layout: TextLayout) -> tuple[int, int]
     return kept, before.breaks[kept][0] if kept else 0
 
 
-def _add_rows(leaf: Leaf, page: Page, layout: TextLayout, start: int) -> None:
+def _add_rows(leaf: Leaf, page: LayoutContext, layout: TextLayout, start: int) -> None:
     inline = layout.inline
     if inline is None:
         return
@@ -120,7 +120,7 @@ def _add_rows(leaf: Leaf, page: Page, layout: TextLayout, start: int) -> None:
     layout.breaks += new
 
 
-def _prefixes(leaf: Leaf, page: Page) -> tuple[str, str, tuple[Run, ...]]:
+def _prefixes(leaf: Leaf, page: LayoutContext) -> tuple[str, str, tuple[Run, ...]]:
     """Prefix of the first row, of the others, and the runs between the first prefix and the text."""
     first, cont = clip_prefix(leaf.first, page.width), clip_prefix(leaf.cont, page.width)
     sign = "#" * leaf.level + " " if page.mode.plain and leaf.kind == "heading" else ""
@@ -134,7 +134,7 @@ def _prefixes(leaf: Leaf, page: Page) -> tuple[str, str, tuple[Run, ...]]:
     return first, cont + " " * size, tuple(marks)
 
 
-def _read_literally(leaf: Leaf, page: Page, before: TextLayout | None) -> Inline:
+def _read_literally(leaf: Leaf, page: LayoutContext, before: TextLayout | None) -> Inline:
     """Runs of HTML; those of all lines but the last are taken over from `before`."""
     inline = Inline(leaf.text, [], "")
     first = 0
@@ -156,7 +156,7 @@ def _read_literally(leaf: Leaf, page: Page, before: TextLayout | None) -> Inline
     return inline
 
 
-def _lay_rule(leaf: Leaf, page: Page, layout: TextLayout) -> None:
+def _lay_rule(leaf: Leaf, page: LayoutContext, layout: TextLayout) -> None:
     first = clip_prefix(leaf.first, page.width)
     line = page.rule(max(1, min(page.width - len(first), max(3, page.width // 3))))
     offset = page.cleaner.source_offset(leaf.offset)

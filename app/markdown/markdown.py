@@ -15,7 +15,7 @@ from app.markdown.grammar import parser
 from app.markdown.growing import GrowingText
 from app.markdown.highlight import load_lexers
 from app.markdown.inline import Meter
-from app.markdown.layout import Layout, Page, lay_text
+from app.markdown.layout import Layout, LayoutContext, lay_text
 from app.markdown.leaves import Leaf
 from app.markdown.resume import Document, parse_whole
 from app.markdown.rows import COLOUR, CodeBlock, Mode, Row
@@ -105,7 +105,7 @@ class MarkdownText(GrowingText):
         if self._page != (width, mode):
             self._page = (width, mode)
             self._forget_rows()
-        page = Page(width, mode, self._cleaner, document.references, self._meter)
+        page = LayoutContext(width, mode, self._cleaner, document.references, self._meter)
         changed = self._place(document.leaves, page)
         self._dirty = len(document.leaves)
         self._meter.characters += document.read - read
@@ -203,7 +203,7 @@ class MarkdownText(GrowingText):
         self._places.clear()
         self._dirty = 0
 
-    def _place(self, leaves: list[Leaf], page: Page) -> int:
+    def _place(self, leaves: list[Leaf], page: LayoutContext) -> int:
         """Lay out the leaves from the first dirty one on; the first row that changed."""
         rows, places = self._rows, self._places
         first = min(self._dirty, len(places))
@@ -238,7 +238,7 @@ def _with_gap(leaf: Leaf, rows: list[Row]) -> list[Row]:
     return [Row((), rows[0].offset)] * leaf.gap + rows if rows else []
 
 
-def _lay(leaf: Leaf, page: Page) -> int:
+def _lay(leaf: Leaf, page: LayoutContext) -> int:
     match leaf.kind:
         case "fence" | "indented":
             return lay_code(leaf, page)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, Protocol
 
-Ground = Literal["page", "code", "added", "removed"]
+Background = Literal["page", "code", "added", "removed"]
 """What a row lies on: the page, the code ground, the tint of an added or of a removed line."""
 
 Role = Literal[
@@ -55,7 +55,7 @@ class Row(NamedTuple):
     runs: tuple[Run, ...] = ()
     offset: int = 0
     """Where the row starts in the source; never smaller than that of the row above."""
-    ground: Ground = "page"
+    ground: Background = "page"
     """Any ground but `page` fills the row from one cell before `indent` to the column's right end."""
     indent: int = 0
     """Cells at the left that belong to lists and quotes around the row."""

@@ -33,7 +33,7 @@ FILL = "\x1b[K"
 """Extends a ground to the right end without cells, so that copied code has no blanks behind it."""
 
 
-class Ink:
+class TerminalStyle:
     """Writes spans for one terminal. Texts are clean already; what they say is never looked at."""
 
     def __init__(self, palette: Palette, glyphs: Glyphs) -> None:

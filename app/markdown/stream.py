@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Literal, TypeAlias
 from app.terminal.output import sanitize
 
 if TYPE_CHECKING:
-    from app.markdown.sgr import Ink
+    from app.markdown.sgr import TerminalStyle
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _LIST_ITEM = re.compile(r" {0,3}([-*+]|\d{1,9}[.)])\s")
@@ -29,7 +29,7 @@ _TAB = "    "
 class MarkdownStream:
     """Writes one reply to the terminal `out`; pieces may split it anywhere."""
 
-    def __init__(self, out: IO[str], ink: Callable[[], Ink]) -> None:
+    def __init__(self, out: IO[str], ink: Callable[[], TerminalStyle]) -> None:
         """`ink` is asked for how a person wants it drawn, once the first block is."""
         self._out = out
         self._ink = cache(ink)
@@ -149,7 +149,7 @@ class _Block:
         )
 
 
-def render_block(block: str, width: int, ink: Ink) -> str:
+def render_block(block: str, width: int, ink: TerminalStyle) -> str:
     """One Markdown block as styled terminal text, without surrounding empty lines."""
     from app.markdown.markdown import MarkdownText
 

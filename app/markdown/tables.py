@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from app.markdown.inline import Text, read_inline
-from app.markdown.layout import Layout, Page
+from app.markdown.layout import Layout, LayoutContext
 from app.markdown.leaves import Leaf, SourceLine
 from app.markdown.rows import Row, Run, add_attributes
 from app.markdown.wrap import breaks, cells, clip_prefix, is_narrow, prefix_runs, run_starts, slice_runs
@@ -49,7 +49,7 @@ class TableLayout(Layout):
     """Number of rows before each table row, and after the last."""
 
 
-def lay_table(leaf: Leaf, page: Page) -> int:
+def lay_table(leaf: Leaf, page: LayoutContext) -> int:
     """Bring the rows of a table up to date; the first changed row."""
     key = (leaf.first, leaf.cont, leaf.offset, tuple(leaf.aligns))
     layout = leaf.laid if isinstance(leaf.laid, TableLayout) and leaf.laid.fits(page, key) else None
@@ -85,7 +85,7 @@ def lay_table(leaf: Leaf, page: Page) -> int:
     return 0 if fresh else keep + same
 
 
-def _read_cells(leaf: Leaf, page: Page, layout: TableLayout) -> int:
+def _read_cells(leaf: Leaf, page: LayoutContext, layout: TableLayout) -> int:
     """Read the cells that are new; the first table row that changed."""
     # Rows before the last were complete when they were read.
     start = max(0, len(layout.texts) - 1)
@@ -103,7 +103,7 @@ def _read_cells(leaf: Leaf, page: Page, layout: TableLayout) -> int:
     return changed
 
 
-def _read_row(row: list[str], line: SourceLine, page: Page, style: str) -> list[Cell]:
+def _read_row(row: list[str], line: SourceLine, page: LayoutContext, style: str) -> list[Cell]:
     found: list[Cell] = []
     at = 0
     for text in row:
@@ -172,7 +172,7 @@ def _share(naturals: list[int], width: int) -> list[int]:
 class _Painter:
     """Adds rows to a layout."""
 
-    def __init__(self, leaf: Leaf, page: Page, layout: TableLayout) -> None:
+    def __init__(self, leaf: Leaf, page: LayoutContext, layout: TableLayout) -> None:
         self._leaf = leaf
         self._page = page
         self._layout = layout

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from app.terminal.output import sanitize
 
 if TYPE_CHECKING:
-    from backend.hub import Offer
+    from backend.downloads import RemoteFile
 
 SLOTS = 4
 """What the full-screen face and the REPL ask of a load."""
@@ -68,7 +68,7 @@ class LoadPlan:
 
 
 @dataclass(frozen=True)
-class Place:
+class SearchedFolder:
     """Where models are looked for, and in a few words what is there."""
 
     path: Path
@@ -144,7 +144,7 @@ def memory() -> tuple[int, int, int]:
     return sum(gpu.total_bytes for gpu in gpus), _host_free(), _host_total()
 
 
-def places() -> list[Place]:
+def places() -> list[SearchedFolder]:
     """Where models are looked for on this machine, the own folder first."""
     from backend.models import model_files_in, own_folder
 
@@ -157,7 +157,7 @@ def places() -> list[Place]:
         Path(os.environ.get("OLLAMA_MODELS") or home / ".ollama/models"),
         Path(os.environ.get("LLAMA_CACHE") or home / ".cache/llama.cpp"),
     ]
-    return [Place(path, _content(path, len(model_files_in(path)))) for path in looked]
+    return [SearchedFolder(path, _content(path, len(model_files_in(path)))) for path in looked]
 
 
 def _content(path: Path, models: int) -> str:
@@ -191,25 +191,25 @@ def _host_free() -> int:
 # ---- downloads -----------------------------------------------------------------------------
 
 
-def offer(name: str) -> Offer:
+def offer(name: str) -> RemoteFile:
     """What `user/repo[:quantization]` has for us. Raises HubError with a remedy."""
-    from backend import hub
+    from backend import downloads
 
-    return hub.offer(name)
+    return downloads.offer(name)
 
 
-def pull(wanted: Offer, progress: Callable[[int, int], bool]) -> Path:
+def pull(wanted: RemoteFile, progress: Callable[[int, int], bool]) -> Path:
     """Fetch what an offer names; `progress` gets bytes done and in all, and ends it by returning False.
 
     Raises HubError with a remedy.
     """
-    from backend import hub
+    from backend import downloads
 
-    return hub.pull(wanted, progress)
+    return downloads.pull(wanted, progress)
 
 
 def is_repository(name: str) -> bool:
-    """Whether a text names a repository of the hub."""
-    from backend import hub
+    """Whether a text names a repository of the downloads."""
+    from backend import downloads
 
-    return hub.is_repo_name(name.strip())
+    return downloads.is_repo_name(name.strip())

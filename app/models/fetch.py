@@ -17,7 +17,7 @@ from app.terminal.confirm import agreed
 from app.terminal.output import is_terminal, notify, takes_styles
 
 if TYPE_CHECKING:
-    from backend.hub import Offer
+    from backend.downloads import RemoteFile
 
 _METER_PERIOD_S = 0.1
 
@@ -52,10 +52,10 @@ def fetch(name: str, *, consent: bool, projector: bool = True) -> Path:
 
     Asks at the terminal unless `consent` was given. Failure (hub, not_confirmed) where it is not had.
     """
-    from backend import hub
+    from backend import downloads
 
     try:
-        wanted = hub.offer(name, projector=projector)
+        wanted = downloads.offer(name, projector=projector)
         _show(wanted)
         if wanted.missing_bytes and not consent and not agreed("Fetch it?"):
             raise Failure(
@@ -64,8 +64,8 @@ def fetch(name: str, *, consent: bool, projector: bool = True) -> Path:
                 remedy=f"To agree beforehand: fireside models pull {name} --yes",
                 exit_code=ExitCode.FAILED,
             )
-        return hub.pull(wanted, Meter())
-    except hub.HubError as err:
+        return downloads.pull(wanted, Meter())
+    except downloads.DownloadError as err:
         raise Failure("hub", str(err), remedy=err.remedy, exit_code=ExitCode.NO_MODEL) from err
 
 
@@ -94,7 +94,7 @@ class Meter:
 
 def _of_repository(settings: Settings) -> Path | None:
     """The file of a model that is named by its repository; None for any other name."""
-    from backend.hub import is_repo_name
+    from backend.downloads import is_repo_name
     from backend.models import resolve
     from backend.types import ModelLoadError
 
@@ -114,7 +114,7 @@ def _of_repository(settings: Settings) -> Path | None:
     return fetch(name, consent=consent)
 
 
-def _show(wanted: Offer) -> None:
+def _show(wanted: RemoteFile) -> None:
     parts = f", {len(wanted.files)} files" if len(wanted.files) > 1 else ""
     notify(
         f"{wanted.repo} {wanted.quantization}{parts}: {byte_size(wanted.total_bytes)}, "

@@ -19,7 +19,7 @@ from app.models.fetch import source_of
 from app.oneshot.interrupt import Interrupted, Interruption
 from app.oneshot.job import OneShot, kept_for_reply, print_prompt, verdict
 from app.oneshot.load_progress import LoadProgress
-from app.oneshot.sinks import Answer, EventsSink, JsonLinesSink, JsonSink, Reply, Sink, TextSink
+from app.oneshot.sinks import Answer, EventsSink, JsonLinesSink, JsonSink, ReplySoFar, Sink, TextSink
 from app.oneshot.stdin import read_file, read_stdin
 from app.running import holding
 from app.settings.config import Settings
@@ -35,7 +35,7 @@ from backend.types import (
 
 if TYPE_CHECKING:
     from app.files.attachments import Picture
-    from app.oneshot.keep import KeptExchange
+    from app.oneshot.archive import KeptExchange
     from backend import GenerativeModel, Request
 
 MOST_SLOTS = 8
@@ -56,7 +56,7 @@ def run(job: OneShot) -> ExitCode:
 
 
 def _run(job: OneShot, sink: Sink) -> ExitCode:
-    answer = Answer([Reply() for _ in range(job.replies)], str(job.settings.get("model", "")))
+    answer = Answer([ReplySoFar() for _ in range(job.replies)], str(job.settings.get("model", "")))
     keeping = _Keeping(job, answer)
     try:
         with Interruption(job.settings.get("timeout")) as interruption:
@@ -145,7 +145,7 @@ class _Keeping:
             self._thread.join()
         is_vain = failure is not None and failure.exit_code in _IN_VAIN and not self._answer.begun
         if self._kept is None:
-            from app.oneshot.keep import keep
+            from app.oneshot.archive import keep
 
             if not is_vain:
                 system = self._job.settings.system
@@ -162,7 +162,7 @@ class _Keeping:
 
     def _save_question(self) -> None:
         with suppress(Exception):  # A failure shows itself at the end.
-            from app.oneshot.keep import KeptExchange
+            from app.oneshot.archive import KeptExchange
 
             kept = KeptExchange(self._asked, self._job.settings.system)
             kept.begin()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import IO, Any, Protocol
 
 from app.exits import Failure
-from app.frontend.ink import own_ink
+from app.frontend.markdown_style import own_style
 from app.markdown.stream import MarkdownStream
 from app.terminal.output import (
     escape_json,
@@ -39,7 +39,7 @@ SEPARATOR = "---"
 
 
 @dataclass
-class Reply:
+class ReplySoFar:
     """What has arrived of one reply."""
 
     text: str = ""
@@ -61,7 +61,7 @@ class Reply:
 class Answer:
     """What has arrived of everything that one call is to give."""
 
-    replies: list[Reply]
+    replies: list[ReplySoFar]
     model: str
     session_id: str | None = None
     """The chat it is kept in; None where it is not kept."""
@@ -111,7 +111,7 @@ class TextSink:
         self._show_thinking = show_thinking
         self._extract = extract
         self._is_terminal = is_terminal(out)
-        self._markdown = MarkdownStream(self._out, own_ink) if takes_styles(out) else None
+        self._markdown = MarkdownStream(self._out, own_style) if takes_styles(out) else None
         self._waiting: dict[int, list[TextPiece | ReasoningPiece | ChatOutcome]] = {}
         self._current = 0
         self._begun = False
@@ -264,7 +264,7 @@ def write_json(out: IO[str], value: Mapping[str, Any]) -> None:
     out.flush()
 
 
-def _reply_fields(reply: Reply) -> dict[str, Any]:
+def _reply_fields(reply: ReplySoFar) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "text": reply.text,
         "reasoning": reply.reasoning,

@@ -13,7 +13,7 @@ from app.terminal.output import is_terminal, prepare
 
 if TYPE_CHECKING:
     from app.frontend.start import Start
-    from app.markdown.sgr import Ink
+    from app.markdown.sgr import TerminalStyle
     from app.repl.face import ReplFace
     from app.repl.loop import Loop
     from app.repl.prompter import Prompter
@@ -87,7 +87,7 @@ async def _styled(start: Start) -> Loop:
     return loop
 
 
-def _loop(start: Start, console: Prompter, ink: Ink) -> Loop:
+def _loop(start: Start, console: Prompter, ink: TerminalStyle) -> Loop:
     """The face on a styled terminal, and its loop. Not for the event loop: it imports much."""
     from app.repl.face import ReplFace
     from app.repl.loop import Loop
@@ -109,7 +109,7 @@ def _loop(start: Start, console: Prompter, ink: Ink) -> Loop:
 
 
 async def _plain(start: Start) -> Loop:
-    from app.markdown.sgr import Ink
+    from app.markdown.sgr import TerminalStyle
     from app.repl.console import PlainConsole
     from app.repl.face import ReplFace
     from app.repl.loop import Loop
@@ -120,7 +120,7 @@ async def _plain(start: Start) -> Loop:
     out = prepare(sys.stdout)
     console = PlainConsole(out)
     page = PlainPage(out, show_thinking=_thinks(start), piped=console.piped)
-    face = ReplFace(start, console, page, Ink(palette(read(DEFAULT), None), ASCII), echoes=False)
+    face = ReplFace(start, console, page, TerminalStyle(palette(read(DEFAULT), None), ASCII), echoes=False)
     page.clear_row = console.clear_row
     console.start()
     loop = Loop(face, console)
@@ -135,7 +135,7 @@ def _thinks(start: Start) -> bool:
     return bool(start.settings.get("show_thinking"))
 
 
-def _ink(start: Start) -> tuple[Ink, str]:
+def _ink(start: Start) -> tuple[TerminalStyle, str]:
     """How the terminal is drawn on, and why the theme is not the one that was chosen."""
     from app.terminal.glyphs import choose
     from app.terminal.theming import DEFAULT, ThemeError
@@ -147,16 +147,16 @@ def _ink(start: Start) -> tuple[Ink, str]:
         return _themed(DEFAULT, glyphs), str(err)
 
 
-def _themed(name: str | None, glyphs: Glyphs) -> Ink:
+def _themed(name: str | None, glyphs: Glyphs) -> TerminalStyle:
     """The theme of that name; without one, the default that suits the terminal's own ground."""
-    from app.markdown.sgr import Ink
+    from app.markdown.sgr import TerminalStyle
     from app.terminal.output import color_system
     from app.terminal.theming import DEFAULT, ground_is_dark, palette, read
 
     is_dark = ground_is_dark(None)
     depth = None if os.environ.get("NO_COLOR") else color_system()
     theme = read(name or (DEFAULT if is_dark else LIGHT_THEME))
-    return Ink(palette(theme, depth, dark_ground=is_dark), glyphs)
+    return TerminalStyle(palette(theme, depth, dark_ground=is_dark), glyphs)
 
 
 def _say_goodbye(face: ReplFace) -> None:

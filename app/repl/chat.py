@@ -16,7 +16,7 @@ from app.frontend.question import Question
 from app.frontend.start import Start, configure, make_manager, open_manager, open_private_manager
 from app.repl.console import Console
 from app.repl.narrator import Narrator
-from app.repl.page import Page
+from app.repl.page import ReplPage
 from app.sessions.errors import FiresideError
 from app.sessions.events import ResponseCreatedEvent
 
@@ -38,7 +38,7 @@ class ReplChat:
     """One chat at a time, told on a page. `name` gives the model's name."""
 
     def __init__(
-        self, start: Start, console: Console, page: Page, name: Callable[[], str], *, echoes: bool
+        self, start: Start, console: Console, page: ReplPage, name: Callable[[], str], *, echoes: bool
     ) -> None:
         self.start = start
         self.console = console

@@ -14,7 +14,7 @@ from app.commands.face import Choice
 from app.frontend.question import Question, Scope, editable_json, read_field, rule_text
 from app.markdown.sgr import Span
 from app.repl.console import Console
-from app.repl.page import Page
+from app.repl.page import ReplPage
 from app.terminal.glyphs import Glyphs
 
 NO_ANSWER: dict[str, Any] = {"action": "cancel", "content": {"timeout": True}}
@@ -35,7 +35,7 @@ class Dialog:
     """Asks on `console` about what stands on `page`."""
 
     console: Console
-    page: Page
+    page: ReplPage
     glyphs: Glyphs
     edit: Editor
 

@@ -30,7 +30,7 @@ from app.terminal.figures import short_count
 from app.terminal.output import sanitize
 
 if TYPE_CHECKING:
-    from app.markdown.sgr import Ink
+    from app.markdown.sgr import TerminalStyle
     from app.sessions.manager import SessionManager
     from backend.types import ChatCard
 
@@ -52,7 +52,13 @@ class ReplFace:
     kind: Literal["repl"] = "repl"
 
     def __init__(
-        self, start: Start, console: Console, page: StyledPage | PlainPage, ink: Ink, *, echoes: bool
+        self,
+        start: Start,
+        console: Console,
+        page: StyledPage | PlainPage,
+        ink: TerminalStyle,
+        *,
+        echoes: bool,
     ) -> None:
         self.start = start
         self.console = console

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from app import clock
 from app.frontend.question import Question
-from app.repl.page import Page
+from app.repl.page import ReplPage
 from app.repl.words import compacted, shown_text, target_of, tool_row
 from app.sessions.events import (
     TERMINAL_TYPES,
@@ -67,7 +67,7 @@ class Narrator:
     without `hints` nothing is said about what a person could do.
     """
 
-    page: Page
+    page: ReplPage
     session_id: str
     name: Callable[[], str] = lambda: DEFAULT_NAME
     changed: Callable[[], None] = lambda: None

@@ -17,7 +17,7 @@ from rich.cells import cell_len
 from app.commands.face import Rows
 from app.frontend.card_body import Body
 from app.frontend.question import Question, Scope, body_of, fact_rows, rule_text, title_row
-from app.markdown.sgr import Ink, Span
+from app.markdown.sgr import Span, TerminalStyle
 from app.repl.settling import SettlingText, shortened
 from app.terminal.output import one_line, sanitize
 from app.terminal.text_rows import RowSpans, wrapped
@@ -87,7 +87,7 @@ def offer_rows(question: Question, cells: int) -> list[RowSpans]:
     return rows
 
 
-class Page(Protocol):
+class ReplPage(Protocol):
     """Where a chat is shown. Texts are untrusted; the page cleans them."""
 
     def user(self, text: str, note: str = "") -> None:
@@ -164,7 +164,7 @@ class StyledPage:
 
     def __init__(
         self,
-        ink: Ink,
+        ink: TerminalStyle,
         put: Callable[[Sequence[str]], None],
         live: Callable[[Sequence[Span] | None], None],
         columns: Callable[[], int],

@@ -41,7 +41,7 @@ from app.terminal.prompt_style import prompt_depth, prompt_style
 if TYPE_CHECKING:
     from prompt_toolkit.completion import Completer
 
-    from app.markdown.sgr import Ink, Span
+    from app.markdown.sgr import Span, TerminalStyle
 
 FRAME_S = 1 / 30
 _BARE: dict[str, Any] = {"set_exception_handler": False, "handle_sigint": False}
@@ -65,7 +65,7 @@ class LinearOutput(Vt100_Output):
 class Prompter:
     """Reads lines and prints rows above them. One at a time reads."""
 
-    def __init__(self, out: IO[str], ink: Ink, history: History, completer: Completer) -> None:
+    def __init__(self, out: IO[str], ink: TerminalStyle, history: History, completer: Completer) -> None:
         pty = Vt100_Output.from_pty(sys.stdout)
         self.output = LinearOutput(cast(Any, out), pty.get_size, term=pty.term, enable_cpr=False)
         self.input = KeysInput(sys.stdin)
@@ -148,7 +148,7 @@ class Prompter:
         """Of the screen, at least 20."""
         return max(20, self.output.get_size().columns)
 
-    def restyle(self, ink: Ink) -> None:
+    def restyle(self, ink: TerminalStyle) -> None:
         """Use another theme."""
         self._ink = ink
         self._session.style = prompt_style(ink.palette)

@@ -32,7 +32,7 @@ from app.sessions.store.ledger import Rule
 from app.sessions.store.rows import Change, SessionRecord
 from app.sessions.store.store import Order, Store
 from app.sessions.tree import TreeOperations, copies
-from app.sessions.turn.engine_lease import EngineDesk
+from app.sessions.turn.engine_lease import EngineLease
 from app.sessions.turn.settings import Defaults, checked
 from app.sessions.turn.toolbox import MODES, Mode, ModePolicy, Policy, RuleReader, SessionTool, Toolbox
 from backend.chat_engine import ChatEngine, LoadSpec
@@ -40,7 +40,7 @@ from backend.chat_engine import ChatEngine, LoadSpec
 if TYPE_CHECKING:
     from app.sessions.chat import SessionsChat
     from app.sessions.hooks import StreamHooks
-    from app.sessions.tools_adapter import Shelf, ToolsRoom
+    from app.sessions.tools_adapter import Shelf, ToolsAdapter
 
 
 _PERMISSIONS = frozenset(("approve", "tools"))
@@ -79,7 +79,7 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
         found, default, self._room = _meet(tools, private=opened.private)
         super().__init__(
             opened,
-            EngineDesk(engine, LoadSpec(model)),
+            EngineLease(engine, LoadSpec(model)),
             Toolbox.of(found),
             policy or default,
             Defaults(approve=approve, workspace=folder_of(workspace)),
@@ -353,10 +353,10 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
     @property
     def shelf(self) -> Shelf:
         """What runs of commands left that would become code, kept for a person to allow or drop."""
-        from app.sessions.tools_adapter import Shelf, ToolsRoom
+        from app.sessions.tools_adapter import Shelf, ToolsAdapter
 
         if self._room is None:
-            self._room = ToolsRoom(self.store.private)
+            self._room = ToolsAdapter(self.store.private)
         return Shelf(self._room.aside)
 
     # ---- the helper ------------------------------------------------------------------------
@@ -386,13 +386,13 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
         return list((await self.record(session_id)).agent.get("tools") or [])
 
 
-def _meet(tools: Any, *, private: bool) -> tuple[list[SessionTool], Policy, ToolsRoom | None]:
+def _meet(tools: Any, *, private: bool) -> tuple[list[SessionTool], Policy, ToolsAdapter | None]:
     """The tools as a session sees them, the policy that goes with them, and the room they come from."""
     if tools is None or tools == ():
         return [], ModePolicy(), None
-    from app.sessions.tools_adapter import RoomPolicy, ToolsRoom
+    from app.sessions.tools_adapter import AdaptedPolicy, ToolsAdapter
 
-    room = ToolsRoom(private)
+    room = ToolsAdapter(private)
     several = isinstance(tools, Iterable) and not isinstance(tools, str)
     given: list[Any] = list(cast("Iterable[Any]", tools)) if several else [cast(Any, tools)]
-    return room.tools(given), RoomPolicy(room), room
+    return room.tools(given), AdaptedPolicy(room), room

@@ -18,7 +18,7 @@ from app.sessions.store.recovery import recover
 from app.sessions.store.rows import SessionRecord
 from app.sessions.store.store import Store
 from app.sessions.turn.children import Children
-from app.sessions.turn.engine_lease import EngineDesk
+from app.sessions.turn.engine_lease import EngineLease
 from app.sessions.turn.files import SessionFiles
 from app.sessions.turn.live import LiveSession, Services
 from app.sessions.turn.settings import Defaults, checked
@@ -49,7 +49,7 @@ class Workplace:
     """Opens sessions and keeps one `LiveSession` for each."""
 
     def __init__(
-        self, store: Store, desk: EngineDesk, toolbox: Toolbox, policy: Policy, defaults: Defaults
+        self, store: Store, desk: EngineLease, toolbox: Toolbox, policy: Policy, defaults: Defaults
     ) -> None:
         self.store = store
         self.desk = desk

@@ -33,9 +33,9 @@ from app.settings.kinds import SettingError
 from tools.builtin.delegate import Delegation, SpawnRequest
 from tools.context import Answer, Cancellation, Form, Limits, ToolContext, ToolFile
 from tools.definition import NO_WORKSPACE, Tool, ToolError, tool
-from tools.permission.offers import ScopeOffer, why_not_obeyed
 from tools.permission.permissions import decide
 from tools.permission.rules import Rule
+from tools.permission.scope_options import ScopeOption, why_not_obeyed
 from tools.registry import ToolRegistry, UnknownToolError
 from tools.run import run
 from tools.sandbox.aside import Aside, AsideError, Kept
@@ -53,7 +53,7 @@ _RULE_FIELDS = frozenset(item.name for item in fields(Rule))
 
 
 @dataclass
-class ToolsRoom:
+class ToolsAdapter:
     """What all tools of a manager share. A private room keeps nothing on a disk."""
 
     private: bool = False
@@ -93,12 +93,12 @@ class ToolsRoom:
 
     def _tool(self, item: Any) -> SessionTool:
         if isinstance(item, Tool):
-            return RoomTool(item, self)
+            return AdaptedTool(item, self)
         if isinstance(item, SessionTool):
             return item
         if not callable(item):
             raise InvalidInputError(f"{item!r} is not a tool; make one with the `tool` decorator.")
-        return RoomTool(tool(item), self)
+        return AdaptedTool(tool(item), self)
 
     def space(self, folder: Path | None) -> tuple[Workspace | None, str]:
         """The workspace at a folder, with Fireside's own folders hidden in it; None where there is none any
@@ -189,11 +189,11 @@ class Shelf:
 
 
 @dataclass(frozen=True)
-class RoomTool:
+class AdaptedTool:
     """A tool of the `tools` package, as a session sees it."""
 
     tool: Tool
-    room: ToolsRoom
+    room: ToolsAdapter
 
     @property
     def name(self) -> str:
@@ -278,10 +278,10 @@ async def _kept(files: Sequence[ToolFile], context: ToolRun) -> list[str]:
     return lost
 
 
-class RoomPolicy:
+class AdaptedPolicy:
     """The permissions of the `tools` package; a plain mode policy for any other tool."""
 
-    def __init__(self, room: ToolsRoom) -> None:
+    def __init__(self, room: ToolsAdapter) -> None:
         self._room = room
         self._plain = ModePolicy()
 
@@ -295,7 +295,7 @@ class RoomPolicy:
         workspace: Path | None,
     ) -> Decision:
         """What the rules and the mode say of what the call would touch."""
-        if not isinstance(tool, RoomTool):
+        if not isinstance(tool, AdaptedTool):
             return self._plain.decide(tool, arguments, mode=mode, rules=rules, workspace=workspace)
         space, no_space = self._room.space(workspace)
         saved = [rule for data in rules if (rule := _rule(data)) is not None]
@@ -357,7 +357,7 @@ class _Call:
     arguments: Mapping[str, Any]
 
 
-def _offer(offer: ScopeOffer) -> Json:
+def _offer(offer: ScopeOption) -> Json:
     return {**asdict(offer.rule), "text": offer.text, "scopes": [offer.scope]}
 
 

@@ -44,9 +44,9 @@ class FiresideApp(Focus):
         self.draft.frees = lambda key: key in free
         self._news_keys = keys_at("news", self.bound)
         if self.settings.get("vi_keys"):
-            from app.tui.vi.bindings import ViHand
+            from app.tui.vi.bindings import ViBindings
 
-            self.draft.vi = ViHand(self.draft, self._mode_changed, self.action_page)
+            self.draft.vi = ViBindings(self.draft, self._mode_changed, self.action_page)
 
     def _mode_changed(self) -> None:
         self.refresh_facts()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from backend.bench.cases import Bench, Row
+    from backend.bench.cases import Bench, ResultRow
     from backend.bench.sides import Side
 
 _QUICK_PAIRS = 3
@@ -53,7 +53,7 @@ def run(
     options: Options,
     *,
     begun: Callable[[Bench], None] = lambda _bench: None,
-    measured: Callable[[Row], None] = lambda _row: None,
+    measured: Callable[[ResultRow], None] = lambda _row: None,
     launch: Launch | None = None,
     min_s: float | None = None,
 ) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def run(
         sides.append(start(kind, str(path.absolute()), *arguments))
         return sides[-1]
 
-    rows: list[Row] = []
+    rows: list[ResultRow] = []
     try:
         engine = side("engine", options.threads)
         layers = engine.call("describe")["setup"]["n_gpu_layers"]
@@ -104,13 +104,13 @@ def run(
 
 def _rows(name: str, case: Any) -> Any:
     """The rows of a case; one that says why where it cannot be measured here."""
-    from backend.bench.cases import Row
+    from backend.bench.cases import ResultRow
     from backend.bench.workload import BenchError
 
     try:
         yield from case
     except BenchError as err:
-        yield Row(name, name, note=str(err))
+        yield ResultRow(name, name, note=str(err))
 
 
 def main(

@@ -34,7 +34,7 @@ _QUIET = Neighbours(lambda: (0, 0, 0))
 
 
 @dataclass(frozen=True)
-class Row:
+class ResultRow:
     """One line of the table. `unit` is that of `ours` and `theirs`; `ratio` is ours to theirs, or to
     what `name` says."""
 
@@ -102,10 +102,10 @@ class Bench:
 
 def row_of(
     case: str, name: str, unit: str, result: Comparison, target: Target | None = None, note: str = ""
-) -> Row:
+) -> ResultRow:
     """The row of a comparison."""
     verdict = target.judge(result.ratio) if target else None
-    return Row(case, name, unit, result.ours, result.theirs, result.ratio, target, verdict, note)
+    return ResultRow(case, name, unit, result.ours, result.theirs, result.ratio, target, verdict, note)
 
 
 # ---- speed of writing ----------------------------------------------------------------------
@@ -113,7 +113,7 @@ def row_of(
 _WRITE_TARGETS = {1: Target("at least", 0.98), 8: Target("at least", 0.95)}
 
 
-def decode(bench: Bench) -> Iterator[Row]:
+def decode(bench: Bench) -> Iterator[ResultRow]:
     """1, 2, 4 and 8 sequences at several depths with both attentions, against the bare batched loop."""
     own = bool(bench.default.flash_attn)
     for flash, slots in itertools.product((own, not own), (1, 2, 4, 8)):
@@ -130,7 +130,7 @@ def decode(bench: Bench) -> Iterator[Row]:
             )
 
 
-def auto(bench: Bench) -> Iterator[Row]:
+def auto(bench: Bench) -> Iterator[ResultRow]:
     """Alone at 1,024 tokens, against llama.cpp's own choice of attention."""
     if bench.default.n_gpu_layers:
         return
@@ -155,7 +155,7 @@ def _written(
     changes: dict[str, Any],
     target: Target | None,
     bare_changes: dict[str, Any] | None = None,
-) -> Row:
+) -> ResultRow:
     try:
         # One context for all depths that fit beside each other, so that it is built once.
         cells = depth + SLACK if depth + SLACK > 2304 or bench.about["trained"] < 2304 else 2304
@@ -166,11 +166,11 @@ def _written(
             lambda: bench.bare.call("write", depth, bench.min_s),
         )
     except BenchError as err:
-        return Row(case, name, note=str(err))
+        return ResultRow(case, name, note=str(err))
     return row_of(case, name, "tok/s", result, target)
 
 
-def slots(bench: Bench) -> Iterator[Row]:
+def slots(bench: Bench) -> Iterator[ResultRow]:
     """4 of 8 slots after random arrivals and ends, against 4 neighbouring slots of the bare loop."""
     depth, writers = 64, 4
     seeds, reached = itertools.count(1), [depth]
@@ -186,7 +186,7 @@ def slots(bench: Bench) -> Iterator[Row]:
     yield row_of("slots", name, "tok/s", result, note=f"at about {reached[0]:,} tokens")
 
 
-def pipeline(bench: Bench) -> Iterator[Row]:
+def pipeline(bench: Bench) -> Iterator[ResultRow]:
     """`GenerativeModel.stream_generate`, until its last text is read."""
     setup = bench.setup(512)
     bench.use(setup, contender=bench.whole)
@@ -200,7 +200,7 @@ def pipeline(bench: Bench) -> Iterator[Row]:
 # ---- reading -------------------------------------------------------------------------------
 
 
-def prefill(bench: Bench) -> Iterator[Row]:
+def prefill(bench: Bench) -> Iterator[ResultRow]:
     """Cold prompts, against the bare loop with the same rows at a time and with llama.cpp's 512."""
     target = Target("at least", 0.97)
     lengths = (64,) if bench.quick else (64, 1024)
@@ -222,7 +222,7 @@ def _read(bench: Bench, length: int) -> Comparison:
     )
 
 
-def first_token(bench: Bench) -> Iterator[Row]:
+def first_token(bench: Bench) -> Iterator[ResultRow]:
     """A prompt whose beginning is in the cache, against the same one cold."""
     length, new = (256, 32) if bench.quick else (512, 32)
     bench.use(bench.setup(length + SLACK))
@@ -237,7 +237,7 @@ def first_token(bench: Bench) -> Iterator[Row]:
 # ---- beside others -------------------------------------------------------------------------
 
 
-def writers(bench: Bench) -> Iterator[Row]:
+def writers(bench: Bench) -> Iterator[ResultRow]:
     """Four replies beside a 4,000-token prompt: the worst window of the worst of them."""
     length = min(_PROMPT, bench.about["trained"] - 2 * SLACK)
     bench.use(bench.setup(length + SLACK, 5))
@@ -250,7 +250,7 @@ def writers(bench: Bench) -> Iterator[Row]:
     ratio = sample(worst, count=1 if bench.quick else max(3, bench.pairs // 3), neighbours=bench.neighbours)
     target = Target("at least", 0.5)
     last = found[-1]
-    yield Row(
+    yield ResultRow(
         "writers",
         f"4 replies beside a {length:,}-token prompt: speed kept in the worst window",
         ratio=ratio,
@@ -260,7 +260,7 @@ def writers(bench: Bench) -> Iterator[Row]:
     )
 
 
-def cancel(bench: Bench) -> Iterator[Row]:
+def cancel(bench: Bench) -> Iterator[ResultRow]:
     """From the cancellation to the end, at moments spread over a prompt, and while four write."""
     length = min(256 if bench.quick else 1024, bench.about["trained"] - SLACK)
     count = max(bench.pairs, 3)
@@ -281,7 +281,7 @@ def cancel(bench: Bench) -> Iterator[Row]:
 
         took = sample(timed, count=count, neighbours=bench.neighbours)
         ratio = replace(took, median=took.median / unit_s, low=took.low / unit_s, high=took.high / unit_s)
-        yield Row(
+        yield ResultRow(
             "cancel",
             f"cancel {when}, as a multiple of `python -c pass`",
             "ms",
@@ -297,7 +297,7 @@ def cancel(bench: Bench) -> Iterator[Row]:
 # ---- the process ---------------------------------------------------------------------------
 
 
-def startup(bench: Bench) -> Iterator[Row]:
+def startup(bench: Bench) -> Iterator[ResultRow]:
     """A new interpreter: import, load, first token."""
     parts: list[dict[str, float]] = []
 
@@ -309,10 +309,10 @@ def startup(bench: Bench) -> Iterator[Row]:
     yield row_of("startup", "start to first token, as a multiple of `python -c pass`", "ms", result)
     for name in ("import", "load", "first_token"):
         part = estimate([1000 * one[name] for one in parts])
-        yield Row("startup", f"of that, {name.replace('_', ' ')}", "ms", part.median)
+        yield ResultRow("startup", f"of that, {name.replace('_', ' ')}", "ms", part.median)
 
 
-def memory(bench: Bench) -> Iterator[Row]:
+def memory(bench: Bench) -> Iterator[ResultRow]:
     """Peak resident memory of the model API and of a bare loop, each in its own process."""
     cells = min(8192, bench.about["trained"])
     setup = bench.setup(cells)
@@ -331,7 +331,7 @@ def _plain(setup: Setup) -> dict[str, Any]:
     return dict(vars(setup))
 
 
-CASES: dict[str, Callable[[Bench], Iterator[Row]]] = {
+CASES: dict[str, Callable[[Bench], Iterator[ResultRow]]] = {
     "decode": decode,
     "auto": auto,
     "prefill": prefill,

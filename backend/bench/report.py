@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from backend.bench.cases import REFERENCE_S, Bench, Row
+from backend.bench.cases import REFERENCE_S, Bench, ResultRow
 from backend.bench.pairs import LEAST_PAIRS
 from backend.gguf.file import shown
 
@@ -32,7 +32,7 @@ def head(bench: Bench) -> Iterator[str]:
     yield f"{'':{_WIDTH}}{'Fireside':>10}{'bare':>10}         ratio [90 %]        target"
 
 
-def line(row: Row) -> str:
+def line(row: ResultRow) -> str:
     """One row of the table."""
     text = f"{row.name:<{_WIDTH}}"
     text += _value(row.ours, row.unit) + _value(row.theirs, row.unit)
@@ -49,7 +49,7 @@ def line(row: Row) -> str:
     return text.rstrip()
 
 
-def as_json(bench: Bench, rows: list[Row]) -> dict[str, Any]:
+def as_json(bench: Bench, rows: list[ResultRow]) -> dict[str, Any]:
     """Everything that was measured. Times are in the unit of their row, sizes in MiB."""
     return {
         "model": {

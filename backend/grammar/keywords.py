@@ -8,7 +8,7 @@ from typing import Any
 from backend.grammar.document import Form, SchemaError
 from backend.grammar.pattern import MalformedPattern, UnsupportedPattern
 from backend.grammar.plain import as_object, short
-from backend.grammar.rulebook import Place, Rulebook
+from backend.grammar.rulebook import Rulebook, SchemaPlace
 from backend.grammar.strings import found
 from backend.grammar.validate import count, is_number, type_names
 
@@ -33,7 +33,7 @@ _EXPECTED: dict[str, tuple[type, ...]] = {
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 
 
-def report(form: Form, place: Place, book: Rulebook) -> None:
+def report(form: Form, place: SchemaPlace, book: Rulebook) -> None:
     """Tell what of a form no rule holds to, and what of it is a mistake."""
     for part in form:
         for keyword in _UNENFORCED:
@@ -54,7 +54,7 @@ def report(form: Form, place: Place, book: Rulebook) -> None:
                 book.drop(place, keyword, f"{short(part[keyword])} is not a number")
 
 
-def check_patterns(part: Mapping[str, Any], place: Place, book: Rulebook) -> None:
+def check_patterns(part: Mapping[str, Any], place: SchemaPlace, book: Rulebook) -> None:
     """What is a regular expression but not one of ours is refused where the rules are strict; else it is
     dropped where its texts are compiled."""
     if not book.strict:

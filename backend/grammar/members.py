@@ -10,27 +10,27 @@ from backend.grammar.document import Form, too_large
 from backend.grammar.keywords import check_patterns
 from backend.grammar.notation import Tags
 from backend.grammar.plain import Schema, as_list, as_object, short
-from backend.grammar.rulebook import KEY, TYPE, Place, Rulebook
+from backend.grammar.rulebook import KEY, TYPE, Rulebook, SchemaPlace
 from backend.grammar.rules import NEVER, NOTHING, Node, Ref, Text, choice, seq
 from backend.grammar.strings import FORMATS, Texts
 from backend.grammar.validate import MAX_PATTERNS, count, least, listed_values, property_schemas
 
 MAX_PROPERTIES = 1_000
-Value: TypeAlias = Callable[[Sequence[Schema], Place], Ref]
+Value: TypeAlias = Callable[[Sequence[Schema], SchemaPlace], Ref]
 
 
 class Writer(Protocol):
     """How a member stands in the text."""
 
-    def key(self, name: str, place: Place) -> Node:
+    def key(self, name: str, place: SchemaPlace) -> Node:
         """A member's name."""
         ...
 
-    def other_key(self, texts: Texts, place: Place) -> Node:
+    def other_key(self, texts: Texts, place: SchemaPlace) -> Node:
         """Any name among the texts; NEVER where only known names can stand."""
         ...
 
-    def member(self, key: Node, schemas: Sequence[Schema], place: Place) -> Node:
+    def member(self, key: Node, schemas: Sequence[Schema], place: SchemaPlace) -> Node:
         """The whole member; `place` is its value's."""
         ...
 
@@ -42,13 +42,13 @@ class Bracketed:
     book: Rulebook
     value: Value
 
-    def key(self, name: str, place: Place) -> Node:
+    def key(self, name: str, place: SchemaPlace) -> Node:
         return choice(map(seq, place.notation.keys(name)))
 
-    def other_key(self, texts: Texts, place: Place) -> Node:
+    def other_key(self, texts: Texts, place: SchemaPlace) -> Node:
         return NEVER if place.notation.bare_keys else self.book.texts(texts, place)
 
-    def member(self, key: Node, schemas: Sequence[Schema], place: Place) -> Node:
+    def member(self, key: Node, schemas: Sequence[Schema], place: SchemaPlace) -> Node:
         ws, colon = self.book.shared("ws"), place.notation.object[1]
         return seq(key, colon, ws, self.value(schemas, place))
 
@@ -63,16 +63,16 @@ class Tagged:
     types: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Each word with the type names it stands for."""
 
-    def key(self, name: str, place: Place) -> Node:
+    def key(self, name: str, place: SchemaPlace) -> Node:
         return Text(name) if name and place.notation.keys(name) else NEVER
 
-    def other_key(self, texts: Texts, place: Place) -> Node:
+    def other_key(self, texts: Texts, place: SchemaPlace) -> Node:
         if KEY in self.tags.end:
             return NEVER
         named = replace(texts, patterns=texts.patterns | {r"^[A-Za-z0-9_.-]{1,40}$"})
         return self.book.raw_texts(named, place)
 
-    def member(self, key: Node, schemas: Sequence[Schema], place: Place) -> Node:
+    def member(self, key: Node, schemas: Sequence[Schema], place: SchemaPlace) -> Node:
         tags, marker = self.tags, self.book.marker
         start, end = marker(tags.start, {KEY: key}), marker(tags.end, {KEY: key})
         if not self.types:
@@ -104,7 +104,7 @@ class Members:
         self.book = book
         self.value = value
 
-    def object(self, form: Form, place: Place) -> Node:
+    def object(self, form: Form, place: SchemaPlace) -> Node:
         """An object in the notation of its place."""
         notation = place.notation
         if notation.tags is not None:
@@ -122,7 +122,7 @@ class Members:
         low, high = self._member_bounds(form, place, 0, len(required))
         return seq(start, ws, end) if other == NEVER else self.book.map(notation, other, low, high, place)
 
-    def sequence(self, form: Form, place: Place, writer: Writer, separator: Node) -> tuple[Node, bool]:
+    def sequence(self, form: Form, place: SchemaPlace, writer: Writer, separator: Node) -> tuple[Node, bool]:
         """At least one member, with `separator` in between, and whether there may be none."""
         names, required = _names(form)
         if len(names) > MAX_PROPERTIES:
@@ -147,7 +147,9 @@ class Members:
         some = self.book.members(members, needed, None if other == NEVER else other, separator, place.name)
         return some, not required and not low
 
-    def _member_bounds(self, form: Form, place: Place, named: int, required: int) -> tuple[int, int | None]:
+    def _member_bounds(
+        self, form: Form, place: SchemaPlace, named: int, required: int
+    ) -> tuple[int, int | None]:
         """How many members a map may have. Beside named properties only 'at least one' is counted."""
         low = max((count(part, "minProperties") or 0 for part in form), default=0)
         high = least(count(part, "maxProperties") for part in form)
@@ -165,7 +167,7 @@ class Members:
             self.book.drop(place, "maxProperties", "members are not counted beside named properties")
         return min(low, 1), None
 
-    def _other_members(self, form: Form, names: frozenset[str], place: Place, writer: Writer) -> Node:
+    def _other_members(self, form: Form, names: frozenset[str], place: SchemaPlace, writer: Writer) -> Node:
         """A member that no property names; NEVER where there is none."""
         said = [part for part in form if "additionalProperties" in part or "patternProperties" in part]
         if not said and any("properties" in part or "required" in part for part in form):
@@ -193,7 +195,7 @@ class Members:
             options.append(self._member(keys, [schema, *rest], place.below("additionalProperties"), writer))
         return choice(option for option in options if option != NEVER)
 
-    def _member(self, keys: Texts, schemas: list[Schema], place: Place, writer: Writer) -> Node:
+    def _member(self, keys: Texts, schemas: list[Schema], place: SchemaPlace, writer: Writer) -> Node:
         if False in schemas:
             return NEVER
         if keys != Texts() and (reason := self.book.affordable(keys)) is not None:
@@ -202,7 +204,7 @@ class Members:
         key = writer.other_key(keys, place)
         return NEVER if key == NEVER else writer.member(key, schemas, place)
 
-    def _key_texts(self, form: Form, place: Place) -> Texts | None:
+    def _key_texts(self, form: Form, place: SchemaPlace) -> Texts | None:
         """Which names `propertyNames` leaves; None where it leaves none."""
         schemas = [part["propertyNames"] for part in form if "propertyNames" in part]
         expanded = place.document.forms(schemas)

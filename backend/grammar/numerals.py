@@ -6,7 +6,7 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from backend.grammar import rules as gbnf
-from backend.grammar.rules import Choice, Node, Ref, Repeat, Rules, choice, optional, seq, span
+from backend.grammar.rules import AnyOf, Node, Ref, Repeat, Rules, choice, optional, seq, span
 
 MAX_DIGITS = 18
 """Digits of an integer without bounds of its own; bounded ones may have more."""
@@ -129,7 +129,7 @@ def _magnitude(low: Decimal, high: Decimal | None) -> Node:
     whole, places = _split(low, ROUND_CEILING)
     if high is None:
         top = 10 ** max(MAX_DIGITS, len(str(whole))) - 1
-        above = seq(_whole(whole + 1, top), _any_places()) if whole < top else Choice(())
+        above = seq(_whole(whole + 1, top), _any_places()) if whole < top else AnyOf(())
         return choice((seq(str(whole), _places_from(places)), above))
     top, top_places = _split(high, ROUND_FLOOR)
     if (whole, places) > (top, top_places):
@@ -139,7 +139,7 @@ def _magnitude(low: Decimal, high: Decimal | None) -> Node:
     return choice(
         (
             seq(str(whole), _places_from(places)),
-            seq(_whole(whole + 1, top - 1), _any_places()) if top - whole > 1 else Choice(()),
+            seq(_whole(whole + 1, top - 1), _any_places()) if top - whole > 1 else AnyOf(()),
             seq(str(top), _places_to(top_places)),
         )
     )

@@ -44,7 +44,7 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SchemaPlace:
     """Where a rule comes from: its document, the path for messages, the name for rules."""
 
     document: Document
@@ -52,11 +52,11 @@ class Place:
     name: str
     notation: Notation = JSON
 
-    def below(self, step: str, key: str | int = "") -> Place:
+    def below(self, step: str, key: str | int = "") -> SchemaPlace:
         part = str(key).replace("~", "~0").replace("/", "~1")[:60]
         path = f"{self.path}/{step}" + (f"/{part}" if key != "" else "")
         name = f"{self.name[:30]}-{key if key != '' else step}"[:60]
-        return Place(self.document, path, name, self.notation.inner)
+        return SchemaPlace(self.document, path, name, self.notation.inner)
 
 
 class Rulebook:
@@ -143,20 +143,20 @@ class Rulebook:
 
     # ---- reports ---------------------------------------------------------------------------
 
-    def drop(self, place: Place, keyword: str, reason: str) -> None:
+    def drop(self, place: SchemaPlace, keyword: str, reason: str) -> None:
         self.dropped[Dropped(place.path, keyword, reason)] = None
 
-    def mistake(self, place: Place, keyword: str, reason: str) -> None:
+    def mistake(self, place: SchemaPlace, keyword: str, reason: str) -> None:
         """A keyword that no value makes sense of. SchemaError where the rules are strict."""
         if self.strict:
             what = reason if reason.startswith(f"'{keyword}'") else f"'{keyword}' {reason}"
             raise SchemaError(f"The schema has a mistake at {place.path}: {what}. Correct the schema.")
         self.drop(place, keyword, reason)
 
-    def note(self, place: Place, reason: str) -> None:
+    def note(self, place: SchemaPlace, reason: str) -> None:
         self.notes[f"{place.path}: no value is possible, because {reason}."] = None
 
-    def contradiction(self, place: Place, keyword: str, reason: str) -> bool:
+    def contradiction(self, place: SchemaPlace, keyword: str, reason: str) -> bool:
         """Report keywords that exclude each other; True when they are to be passed over."""
         if self.relaxed:
             self.drop(place, keyword, reason)
@@ -166,13 +166,13 @@ class Rulebook:
 
     # ---- strings ---------------------------------------------------------------------------
 
-    def texts(self, texts: Texts, place: Place) -> Node:
+    def texts(self, texts: Texts, place: SchemaPlace) -> Node:
         """A string among the texts; what is too complex is dropped, piece by piece."""
         if texts == Texts():
             return self.shared("string", place.notation)
         return choice(self._quoted(texts, quotes, place) for quotes in place.notation.quotes)
 
-    def _quoted(self, texts: Texts, quotes: Quotes, place: Place) -> Node:
+    def _quoted(self, texts: Texts, quotes: Quotes, place: SchemaPlace) -> Node:
         asked = replace(texts, without=texts.without | quotes.without)
         for simpler in self._simplified(asked, place):
             if simpler.plain and quotes.encoding != "raw":
@@ -191,11 +191,11 @@ class Rulebook:
             self._texts[key] = text_rule(texts, self.rules, name, encoding)
         return self._texts[key]
 
-    def raw_texts(self, texts: Texts, place: Place) -> Node:
+    def raw_texts(self, texts: Texts, place: SchemaPlace) -> Node:
         """One of the texts as it is, whatever the notation."""
         return self._quoted(texts, Quotes("", "", "raw"), place)
 
-    def _simplified(self, texts: Texts, place: Place) -> Iterator[Texts]:
+    def _simplified(self, texts: Texts, place: SchemaPlace) -> Iterator[Texts]:
         yield texts
         for pattern in sorted(texts.patterns):
             reason = self.affordable(Texts(frozenset((pattern,)), without=texts.without))
@@ -233,7 +233,7 @@ class Rulebook:
         item: Node,
         low: int,
         high: int | None,
-        place: Place | None = None,
+        place: SchemaPlace | None = None,
         first: Sequence[Node] = (),
     ) -> Node:
         """`first`, then `item` again and again: between `low` and `high` items in all."""
@@ -251,7 +251,7 @@ class Rulebook:
         return self.closed(start, seq(first[0], tail), end, may_be_empty=not low)
 
     def map(
-        self, notation: Notation, entry: Node, low: int, high: int | None, place: Place | None = None
+        self, notation: Notation, entry: Node, low: int, high: int | None, place: SchemaPlace | None = None
     ) -> Node:
         """An object of `low` to `high` entries of one kind."""
         start, _, comma, end = notation.object
@@ -265,7 +265,7 @@ class Rulebook:
         entry: Node,
         low: int,
         high: int | None,
-        place: Place | None,
+        place: SchemaPlace | None,
         keyword: str,
     ) -> Node:
         ws = self.shared("ws")
@@ -281,7 +281,9 @@ class Rulebook:
         filled = seq(inside, ws, end)
         return seq(start, ws, choice((seq(end), filled)) if may_be_empty else filled)
 
-    def repeat(self, item: Node, low: int, high: int | None, place: Place | None, keyword: str) -> list[Node]:
+    def repeat(
+        self, item: Node, low: int, high: int | None, place: SchemaPlace | None, keyword: str
+    ) -> list[Node]:
         """`low` to `high` times the item, within what llama.cpp takes and this grammar may spend."""
         room = min(gbnf.MAX_REPETITIONS, _MAX_REPETITIONS_IN_ALL - self._repetitions)
         if low > room:
@@ -292,7 +294,7 @@ class Rulebook:
         self._repetitions += max(low, high or 0)
         return [NOTHING if high == 0 else Repeat(item, low, high)]
 
-    def _capped(self, place: Place | None, keyword: str, asked: int, room: int) -> int:
+    def _capped(self, place: SchemaPlace | None, keyword: str, asked: int, room: int) -> int:
         if place is not None:
             self.drop(place, keyword, f"llama.cpp cannot count to {asked:,}")
         return max(room, 0)
@@ -322,4 +324,4 @@ class Rulebook:
         return choice(reversed(starts))
 
 
-__all__ = ["GAP", "KEY", "TYPE", "Dropped", "Place", "Rulebook"]
+__all__ = ["GAP", "KEY", "TYPE", "Dropped", "Rulebook", "SchemaPlace"]

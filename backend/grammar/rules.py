@@ -44,7 +44,7 @@ class Seq:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class AnyOf:
     """One of the items; no items match no text at all."""
 
     items: tuple[Node, ...]
@@ -59,10 +59,10 @@ class Repeat:
     high: int | None
 
 
-Node: TypeAlias = Text | Chars | Ref | Seq | Choice | Repeat
+Node: TypeAlias = Text | Chars | Ref | Seq | AnyOf | Repeat
 
 NOTHING = Text("")
-NEVER = Choice(())
+NEVER = AnyOf(())
 
 
 def seq(*parts: Node | str) -> Node:
@@ -83,9 +83,9 @@ def choice(nodes: Iterable[Node]) -> Node:
     """Any of the nodes, each counted once."""
     flat: dict[Node, None] = {}
     for node in nodes:
-        for item in node.items if isinstance(node, Choice) else (node,):
+        for item in node.items if isinstance(node, AnyOf) else (node,):
             flat[item] = None
-    return next(iter(flat)) if len(flat) == 1 else Choice(tuple(flat))
+    return next(iter(flat)) if len(flat) == 1 else AnyOf(tuple(flat))
 
 
 def optional(node: Node) -> Node:
@@ -111,7 +111,7 @@ def _branch(texts: list[str], start: int, rules: Rules, name: str, depth: int) -
     if len(texts) == 1:
         return Text(texts[0][start:])
     if depth > 100:
-        return Choice(tuple(Text(text[start:]) for text in texts))
+        return AnyOf(tuple(Text(text[start:]) for text in texts))
     first, last = texts[0], texts[-1]
     end = start
     while end < min(len(first), len(last)) and first[end] == last[end]:
@@ -208,7 +208,7 @@ def _references(node: Node) -> Iterator[str]:
     match node:
         case Ref(name):
             yield name
-        case Seq(items) | Choice(items):
+        case Seq(items) | AnyOf(items):
             for item in items:
                 yield from _references(item)
         case Repeat(item, _, _):
@@ -223,7 +223,7 @@ def _can_end(node: Node, productive: set[str]) -> bool:
             return name in productive
         case Seq(items):
             return all(_can_end(item, productive) for item in items)
-        case Choice(items):
+        case AnyOf(items):
             return any(_can_end(item, productive) for item in items)
         case Repeat(item, low, _):
             return low == 0 or _can_end(item, productive)
@@ -239,7 +239,7 @@ def _pruned(node: Node, productive: set[str]) -> Node:
     match node:
         case Seq(items):
             return seq(*(_pruned(item, productive) for item in items))
-        case Choice(items):
+        case AnyOf(items):
             return choice(_pruned(item, productive) for item in items if _can_end(item, productive))
         case Repeat(item, low, high):
             return Repeat(_pruned(item, productive), low, high) if _can_end(item, productive) else NOTHING
@@ -253,8 +253,8 @@ def _renamed(node: Node, alias: dict[str, str]) -> Node:
             return Ref(alias.get(name, name))
         case Seq(items):
             return Seq(tuple(_renamed(item, alias) for item in items))
-        case Choice(items):
-            return Choice(tuple(_renamed(item, alias) for item in items))
+        case AnyOf(items):
+            return AnyOf(tuple(_renamed(item, alias) for item in items))
         case Repeat(item, low, high):
             return Repeat(_renamed(item, alias), low, high)
         case _:
@@ -270,7 +270,7 @@ class _Writer:
         self.extra: dict[str, str] = {}
 
     def body(self, node: Node) -> str:
-        if isinstance(node, Choice):
+        if isinstance(node, AnyOf):
             return " | ".join(self.part(item) for item in node.items)
         return self.part(node)
 
@@ -284,7 +284,7 @@ class _Writer:
                 return name
             case Seq(items):
                 return " ".join(self.part(item) for item in items) or '""'
-            case Choice():
+            case AnyOf():
                 return f"({self.body(node)})"
             case Repeat(item, low, high):
                 return self.atom(item) + _times(low, high)

@@ -21,7 +21,7 @@ from backend.grammar.keywords import TYPE_OF_KEYWORD, report
 from backend.grammar.members import MAX_PROPERTIES, Members, Writer, narrows, only
 from backend.grammar.notation import JSON, Notation, Tags
 from backend.grammar.plain import Schema, is_list, is_object, short
-from backend.grammar.rulebook import KEY, Dropped, Place, Rulebook
+from backend.grammar.rulebook import KEY, Dropped, Rulebook, SchemaPlace
 from backend.grammar.rules import NEVER, NOTHING, Node, Ref, Rules, choice, optional, seq
 from backend.grammar.strings import FORMATS, Texts
 from backend.grammar.validate import (
@@ -86,7 +86,7 @@ class SchemaRules:
         self.book = Rulebook(rules, relaxed=relaxed)
         self.members = Members(self.book, self._value)
         self._known: dict[tuple[object, ...], Ref] = {}
-        self._todo: list[tuple[Ref, Sequence[Schema], Place]] = []
+        self._todo: list[tuple[Ref, Sequence[Schema], SchemaPlace]] = []
         self._documents: dict[int, Document] = {}
         """Kept, because schemas are known by their identity."""
 
@@ -107,7 +107,7 @@ class SchemaRules:
         place = self.place(document, path, name, notation)
         return self._value([document.part(schema) for schema in schemas], place)
 
-    def value_of(self, schemas: Sequence[Schema], place: Place) -> Ref:
+    def value_of(self, schemas: Sequence[Schema], place: SchemaPlace) -> Ref:
         """The rule of a value at a place that these rules gave out."""
         return self._value(schemas, place)
 
@@ -130,12 +130,12 @@ class SchemaRules:
                 options.append(optional(some) if may_be_empty else some)
         return self.book.rules.add(name, choice(options))
 
-    def place(self, document: Document, path: str, name: str, notation: Notation = JSON) -> Place:
+    def place(self, document: Document, path: str, name: str, notation: Notation = JSON) -> SchemaPlace:
         """A place in a document, which is kept for as long as these rules."""
         if id(document) not in self._documents:
             document.renew()
             self._documents[id(document)] = document
-        return Place(document, path, name, notation)
+        return SchemaPlace(document, path, name, notation)
 
     def finish(self) -> None:
         """Compile everything that was asked for. Raises SchemaError when it grows too large."""
@@ -152,7 +152,7 @@ class SchemaRules:
 
     # ---- one value -------------------------------------------------------------------------
 
-    def _value(self, schemas: Sequence[Schema], place: Place) -> Ref:
+    def _value(self, schemas: Sequence[Schema], place: SchemaPlace) -> Ref:
         parts = {id(schema): schema for schema in schemas if schema is not True}
         key = (place.notation, frozenset(parts))
         if not parts:
@@ -162,7 +162,7 @@ class SchemaRules:
             self._todo.append((self._known[key], list(parts.values()), place))
         return self._known[key]
 
-    def _node(self, ref: Ref, schemas: Sequence[Schema], place: Place) -> Node:
+    def _node(self, ref: Ref, schemas: Sequence[Schema], place: SchemaPlace) -> Node:
         expanded = self._forms(schemas, place)
         if not expanded.forms:
             self.book.note(place, expanded.why)
@@ -181,14 +181,14 @@ class SchemaRules:
                 options.append(self.book.rules.define(self._known[key], self._form(form, place)))
         return choice(options)
 
-    def _forms(self, schemas: Sequence[Schema], place: Place) -> Forms:
+    def _forms(self, schemas: Sequence[Schema], place: SchemaPlace) -> Forms:
         expanded = place.document.forms(schemas)
         for keyword, reason in expanded.dropped:
             tell = self.book.mistake if keyword == "$ref" else self.book.drop
             tell(place, keyword, reason)
         return expanded
 
-    def _form(self, form: Form, place: Place) -> Node:
+    def _form(self, form: Form, place: SchemaPlace) -> Node:
         place.document.spend(len(form))
         report(form, place, self.book)
         if any("enum" in part or "const" in part for part in form):
@@ -200,11 +200,11 @@ class SchemaRules:
             return self._everything(place)
         return choice(self._typed(name, form, place) for name in types)
 
-    def _everything(self, place: Place) -> Ref:
+    def _everything(self, place: SchemaPlace) -> Ref:
         # A raw text may be any value's text.
         return self.book.shared("string" if place.notation.raw else "any", place.notation)
 
-    def _typed(self, name: str, form: Form, place: Place) -> Node:
+    def _typed(self, name: str, form: Form, place: SchemaPlace) -> Node:
         match name:
             case "object":
                 return self.members.object(form, place)
@@ -219,7 +219,7 @@ class SchemaRules:
             case _:
                 return self.book.shared(name, place.notation)
 
-    def _types(self, form: Form, place: Place) -> list[str] | None:
+    def _types(self, form: Form, place: SchemaPlace) -> list[str] | None:
         """The types left by all parts; None is any type. Without `type`, the keywords tell."""
         left: list[str] | None = None
         for part in form:
@@ -244,7 +244,7 @@ class SchemaRules:
 
     # ---- enum and const --------------------------------------------------------------------
 
-    def _choices(self, form: Form, place: Place) -> Node | None:
+    def _choices(self, form: Form, place: SchemaPlace) -> Node | None:
         """One of the listed values that satisfy every part, or None where the list is passed over."""
         keyword, listed = next(listed_values(form))
         if len(listed) > _MAX_CHOICES:
@@ -278,7 +278,7 @@ class SchemaRules:
             nodes.insert(0, gbnf.trie(texts, self.book.rules, place.name))
         return choice(nodes)
 
-    def _fits(self, value: Any, form: Form, place: Place) -> bool:
+    def _fits(self, value: Any, form: Form, place: SchemaPlace) -> bool:
         """Whether a value satisfies every part, lists of allowed values aside."""
         fitting, steps = fits_all(value, form, place.document.references)
         place.document.spend(steps)
@@ -304,7 +304,7 @@ class SchemaRules:
 
     # ---- strings ---------------------------------------------------------------------------
 
-    def _string(self, form: Form, place: Place) -> Node:
+    def _string(self, form: Form, place: SchemaPlace) -> Node:
         low = max((count(part, "minLength") or 0 for part in form), default=0)
         high = least(count(part, "maxLength") for part in form)
         if high is not None and low > high:
@@ -321,7 +321,7 @@ class SchemaRules:
 
     # ---- numbers ---------------------------------------------------------------------------
 
-    def _integer(self, form: Form, place: Place) -> Node:
+    def _integer(self, form: Form, place: SchemaPlace) -> Node:
         low: int | None = None
         high: int | None = None
         for side, bound, excluded in self._limits(form, place):
@@ -338,7 +338,7 @@ class SchemaRules:
             return self.book.shared("integer") if self.book.contradiction(place, "minimum", reason) else NEVER
         return numerals.integer(low, high)
 
-    def _number(self, form: Form, place: Place) -> Node:
+    def _number(self, form: Form, place: SchemaPlace) -> Node:
         low: Decimal | None = None
         high: Decimal | None = None
         for side, bound, excluded in self._limits(form, place):
@@ -356,7 +356,7 @@ class SchemaRules:
             return self.book.shared("number") if self.book.contradiction(place, "minimum", reason) else NEVER
         return numerals.number(low, high)
 
-    def _limits(self, form: Form, place: Place) -> Iterator[tuple[str, float, bool]]:
+    def _limits(self, form: Form, place: SchemaPlace) -> Iterator[tuple[str, float, bool]]:
         for part in form:
             for side, bound, excluded in limits(part):
                 if numerals.representable(bound):
@@ -366,7 +366,7 @@ class SchemaRules:
 
     # ---- arrays ----------------------------------------------------------------------------
 
-    def _array(self, form: Form, place: Place) -> Node:
+    def _array(self, form: Form, place: SchemaPlace) -> Node:
         firsts, rests = zip(*map(array_items, form), strict=True) if form else ((), ())
         fixed = max(map(len, firsts), default=0)
         low = max((count(part, "minItems") or 0 for part in form), default=0)
@@ -396,7 +396,7 @@ class SchemaRules:
         return self.book.listing(place.notation, item, low, high, place, items)
 
     def _tagged_items(
-        self, tags: Tags, schemas: Sequence[Schema], low: int, high: int | None, place: Place
+        self, tags: Tags, schemas: Sequence[Schema], low: int, high: int | None, place: SchemaPlace
     ) -> Node:
         """A list as tags; all its items are of one kind."""
         item = self._value(schemas, place.below("items"))
@@ -420,7 +420,7 @@ def _is_writable(value: Any) -> bool:
 
 
 def _options(node: Node) -> tuple[Node, ...]:
-    return node.items if isinstance(node, gbnf.Choice) else (node,)
+    return node.items if isinstance(node, gbnf.AnyOf) else (node,)
 
 
 __all__ = ["Dropped", "Schema", "SchemaError", "SchemaGrammar", "SchemaRules", "schema_grammar", "violations"]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from app import paths
 from app.cli import main
 from app.cli.table import table
-from app.markdown.sgr import Ink
+from app.markdown.sgr import TerminalStyle
 from app.oneshot import sinks
 from app.sessions.items import FunctionCall, user_message
 from app.sessions.store.rows import Change, SessionRecord
@@ -202,5 +202,5 @@ def test_a_row_of_the_repl_stays_one_row(monkeypatch: pytest.MonkeyPatch) -> Non
     from app.terminal.glyphs import ASCII
     from app.terminal.theming import DEFAULT, palette, read
 
-    row = Ink(palette(read(DEFAULT), None), ASCII).write([(FORGED, "bold")])
+    row = TerminalStyle(palette(read(DEFAULT), None), ASCII).write([(FORGED, "bold")])
     assert len(row.splitlines()) == 1 and "\x1b[2K" not in row and "\u202e" not in row

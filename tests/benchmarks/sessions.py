@@ -24,7 +24,7 @@ from app.sessions.items import user_message
 from app.sessions.manager import SessionManager
 from app.sessions.store.rows import Change, SessionRecord
 from app.sessions.store.store import Store
-from backend.bench.cases import Row, row_of
+from backend.bench.cases import ResultRow, row_of
 from backend.bench.fresh import bare_interpreter
 from backend.bench.pairs import LEAST_PAIRS, MIN_S, Estimate, Target, compare, sample
 from backend.bench.report import line
@@ -79,7 +79,7 @@ class Calls(EngineHost):
 # ---- writing -------------------------------------------------------------------------------
 
 
-def writing(runner: asyncio.Runner, spec: LoadSpec, size: Size) -> Iterator[Row]:
+def writing(runner: asyncio.Runner, spec: LoadSpec, size: Size) -> Iterator[ResultRow]:
     """8 sessions at once and one alone, against the same requests to an engine in this process."""
     local = InProcessEngine()
     config = {"max_new_tokens": size.tokens, "ignore_eos": True, "temperature": 0.0}
@@ -180,7 +180,7 @@ def change() -> str:
     return "changed"
 
 
-def approving(runner: asyncio.Runner, spec: LoadSpec, size: Size, unit: Estimate) -> Row:
+def approving(runner: asyncio.Runner, spec: LoadSpec, size: Size, unit: Estimate) -> ResultRow:
     """From the arrival of a call to the event that asks about it."""
     engine = Calls()
     spec = replace(spec, options={**spec.options, "tool_call_format": "generic"})
@@ -209,7 +209,7 @@ def approving(runner: asyncio.Runner, spec: LoadSpec, size: Size, unit: Estimate
 # ---- the store -----------------------------------------------------------------------------
 
 
-def storing(runner: asyncio.Runner, size: Size, unit: Estimate) -> Iterator[Row]:
+def storing(runner: asyncio.Runner, size: Size, unit: Estimate) -> Iterator[ResultRow]:
     """Opening a long session, listing many, and searching all words."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "chats.db"
@@ -276,7 +276,9 @@ def padded(texts: Sequence[str], count: int) -> list[str]:
     return [*texts[:count], *("yes" for _ in range(count - len(texts)))]
 
 
-def stored(runner: asyncio.Runner, name: str, measure: Callable[[], Any], size: Size, unit: Estimate) -> Row:
+def stored(
+    runner: asyncio.Runner, name: str, measure: Callable[[], Any], size: Size, unit: Estimate
+) -> ResultRow:
     """The row of an operation on the store."""
 
     def once() -> float:

@@ -26,7 +26,7 @@ from statistics import median
 from app.sessions.items import Message, output_text, user_message
 from app.sessions.store.rows import Change, SessionRecord
 from app.sessions.store.store import STORE_FILE, Store
-from backend.bench.cases import REFERENCE_S, Row, row_of
+from backend.bench.cases import REFERENCE_S, ResultRow, row_of
 from backend.bench.fresh import bare_interpreter
 from backend.bench.pairs import LEAST_PAIRS, MIN_S, Estimate, Target, compare, estimate, sample
 from backend.bench.report import line
@@ -99,7 +99,7 @@ class Bench:
         """The folder that holds the chats."""
         return self.home / "data"
 
-    def took(self, name: str, seconds: Callable[[], float], limit_s: float, note: str = "") -> Row:
+    def took(self, name: str, seconds: Callable[[], float], limit_s: float, note: str = "") -> ResultRow:
         """The row of a time, taken `pairs` times."""
         return timed("tui", name, sample(seconds, count=self.size.pairs), self.unit, limit_s, note)
 
@@ -107,7 +107,7 @@ class Bench:
 # ---- streaming -----------------------------------------------------------------------------
 
 
-def streaming(bench: Bench) -> Iterator[Row]:
+def streaming(bench: Bench) -> Iterator[ResultRow]:
     """The engine's speed while the screen shows its reply in a long chat and a person scrolls, against
     the same engine child with nobody looking."""
     reply = PROSE * (bench.size.tokens // 23)
@@ -218,7 +218,7 @@ def watched(bench: Bench, plan: Plan, *arguments: str, **settings: str) -> Gener
 # ---- beginning -----------------------------------------------------------------------------
 
 
-def beginning(bench: Bench) -> Iterator[Row]:
+def beginning(bench: Bench) -> Iterator[ResultRow]:
     """The first frame against a bare Textual app's, and a key that is typed right then."""
     ours = repeated(bench, (*FIRESIDE,), COMPOSER)
     theirs = repeated(bench, (sys.executable, "-c", BARE), b"here it is")
@@ -250,15 +250,15 @@ def first(bench: Bench, arguments: tuple[str, ...], text: bytes) -> float:
         return face.shows(text) - face.began
 
 
-def noted(row: Row, note: str) -> Row:
+def noted(row: ResultRow, note: str) -> ResultRow:
     """`row` with a note."""
-    return Row(**{**vars(row), "note": note})
+    return ResultRow(**{**vars(row), "note": note})
 
 
 # ---- long chats ----------------------------------------------------------------------------
 
 
-def long_chats(bench: Bench) -> Iterator[Row]:
+def long_chats(bench: Bench) -> Iterator[ResultRow]:
     """A stored chat of 10,000 messages: at the start, and opened in the running program."""
     chats = [f"sess_long{number}" for number in range(bench.size.pairs + 2)]
     for chat in chats:
@@ -325,7 +325,7 @@ def store_chat(bench: Bench, chat: str, messages: int, words: str = SENTENCE) ->
 # ---- reading ahead -------------------------------------------------------------------------
 
 
-def reading_ahead(bench: Bench) -> Iterator[Row]:
+def reading_ahead(bench: Bench) -> Iterator[ResultRow]:
     """The wait for a reply to a message of 200 words that was typed with pauses, with the setting and
     without, in a chat of 2,000 tokens: the first one after the start, and later ones."""
     plan, cells = Plan(-1, "Yes."), ("--ctx", str(CELLS["ahead"]), "--no-tools")
@@ -341,14 +341,14 @@ def reading_ahead(bench: Bench) -> Iterator[Row]:
         theirs = opened("sess_plain")
         began = (ours(), theirs())
         name = "first message in a resumed chat of 2,000 tokens, type_ahead on and off"
-        yield Row("tui", name, "ms", 1000 * began[0], 1000 * began[1], estimate([began[0] / began[1]]))
+        yield ResultRow("tui", name, "ms", 1000 * began[0], 1000 * began[1], estimate([began[0] / began[1]]))
         taken = [
             (theirs(), ours())[::-1] if turn % 2 else (ours(), theirs())
             for turn in range(bench.size.ahead_pairs)
         ]
         ratio = estimate([a / b for a, b in taken])
         a, b = (1000 * median(values) for values in zip(*taken, strict=True))
-        yield Row("tui", "a later message of 200 words, type_ahead on and off", "ms", a, b, ratio)
+        yield ResultRow("tui", "a later message of 200 words, type_ahead on and off", "ms", a, b, ratio)
 
 
 def written(face: Watched) -> float:
@@ -366,7 +366,7 @@ def written(face: Watched) -> float:
 # ---- the line-by-line face -----------------------------------------------------------------
 
 
-def prompting(bench: Bench) -> Iterator[Row]:
+def prompting(bench: Bench) -> Iterator[ResultRow]:
     """From the start of the line-by-line face to its prompt."""
     once = (*FIRESIDE, "repl")
     yield bench.took("the prompt of `fireside repl`", lambda: first(bench, once, PROMPT), PROMPT_S)
@@ -381,12 +381,12 @@ CASES = {
 }
 
 
-def measured(bench: Bench, name: str) -> Iterator[Row]:
+def measured(bench: Bench, name: str) -> Iterator[ResultRow]:
     """The rows of a case; one that cannot be measured tells why, and the next ones follow."""
     try:
         yield from CASES[name](bench)
     except AssertionError as err:
-        yield Row("tui", f"{name}: not measured", note=str(err).partition("\n")[0])
+        yield ResultRow("tui", f"{name}: not measured", note=str(err).partition("\n")[0])
 
 
 def names(text: str) -> list[str]:
@@ -405,7 +405,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     size = QUICK if options.quick else Size(options.pairs, 184, 10_000, 3)
-    rows: list[Row] = []
+    rows: list[ResultRow] = []
     with tempfile.TemporaryDirectory() as folder, asyncio.Runner() as runner:
         home = Path(folder)
         os.chdir(home)

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from app.commands.replies import _last_code
-from app.frontend.ink import own_ink
+from app.frontend.markdown_style import own_style
 from app.frontend.paste import Folds
 from app.markdown.clean import Cleaner
 from app.markdown.diff import DiffBody
@@ -68,7 +68,7 @@ def literally(text: str) -> None:
 
 
 def printed(text: str) -> None:
-    stream = MarkdownStream(io.StringIO(), own_ink)
+    stream = MarkdownStream(io.StringIO(), own_style)
     for piece in pieces(text):
         stream.write(piece)
     stream.finish()

@@ -15,9 +15,9 @@ from tools.definition import NO_WORKSPACE, Attempt, Json, Tool, ToolError
 from tools.permission import own
 from tools.permission.facts import READING, Facts, look
 from tools.permission.judging import Mode, always_asks, judge, outside
-from tools.permission.offers import ScopeOffer, offers, touched, touched_lines
 from tools.permission.preview import Preview, show_call, show_change, visible
 from tools.permission.rules import Rule, Verdict
+from tools.permission.scope_options import ScopeOption, scope_options, touched, touched_lines
 from tools.sandbox.bubblewrap import Sandbox
 from tools.schema import ArgumentsError
 from tools.workspace import COMPARED_BYTES, Place, Workspace, read_real
@@ -45,7 +45,7 @@ class Decision:
     """One sentence for the person, and for the model when the call is refused."""
     preview: Preview
     mode: Mode
-    scope_offer: tuple[ScopeOffer, ...] = ()
+    scope_offer: tuple[ScopeOption, ...] = ()
     """What may be remembered with a yes; empty where every such call asks."""
     grants: Grants | None = None
     """For the context of the run, once the call is allowed by mode, rule or person; None when denied."""
@@ -120,7 +120,7 @@ def _decide(
         reason,
         preview,
         mode,
-        tuple(offers(facts)) if verdict == "ask" else (),
+        tuple(scope_options(facts)) if verdict == "ask" else (),
         None if verdict == "deny" else grants,
         rule.id if rule else None,
         tuple(touched(facts)),

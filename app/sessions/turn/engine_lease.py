@@ -20,7 +20,7 @@ def _always() -> bool:
     return True
 
 
-class EngineDesk:
+class EngineLease:
     """Hands out one `ChatEngine` with the wanted model in it.
 
     `spec` is the model used where a session names none. `engine` may be loaded already.

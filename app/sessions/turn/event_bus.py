@@ -21,7 +21,7 @@ class Subscription:
     FiresideError and has to read the snapshot again.
     """
 
-    def __init__(self, hub: Hub, *, heartbeat_s: float = HEARTBEAT_S) -> None:
+    def __init__(self, hub: EventBus, *, heartbeat_s: float = HEARTBEAT_S) -> None:
         self._hub = hub
         self._events: deque[SessionEvent] = deque([SessionHeartbeatEvent()])
         self._arrived = asyncio.Event()
@@ -67,7 +67,7 @@ class Subscription:
         return self._events.popleft()
 
 
-class Hub:
+class EventBus:
     """The subscribers of one session."""
 
     def __init__(self) -> None:

@@ -32,8 +32,8 @@ from app.sessions.store.recovery import recover_session
 from app.sessions.store.rows import Change, SessionRecord
 from app.sessions.store.store import Store
 from app.sessions.turn.elicit import Elicitations
-from app.sessions.turn.engine_lease import EngineDesk
-from app.sessions.turn.event_bus import Hub
+from app.sessions.turn.engine_lease import EngineLease
+from app.sessions.turn.event_bus import EventBus
 from app.sessions.turn.files import SessionFiles
 from app.sessions.turn.media import blocks_of, described, file_ids, new_messages, require_senses
 from app.sessions.turn.settings import Defaults, Settings, resolve, within
@@ -85,7 +85,7 @@ class Services:
     store: Store
     ledger: Ledger
     files: SessionFiles
-    desk: EngineDesk
+    desk: EngineLease
     toolbox: Toolbox
     policy: Policy
     defaults: Defaults
@@ -101,7 +101,7 @@ class LiveSession:
         self.services = services
         self.record = record
         self.parent = parent
-        self.hub = Hub()
+        self.hub = EventBus()
         self.gate = asyncio.Lock()
         self.elicitations = Elicitations(self.publish)
         self.turns: dict[str, TurnState] = {}

@@ -50,14 +50,14 @@ CHECKPOINT_S = 0.5
 
 
 @dataclass(frozen=True)
-class Reply:
+class ReplyEnd:
     """What one reply came to: the calls to run, and why the model stopped."""
 
     calls: Sequence[FunctionCall]
     finish: str
 
 
-async def write_reply(turn: TurnState, engine: ChatEngine, request: Request) -> Reply:
+async def write_reply(turn: TurnState, engine: ChatEngine, request: Request) -> ReplyEnd:
     """Let the model answer `request`. What it wrote is stored even if it fails or is stopped."""
     draft = _Draft(turn, engine.card.model_id)
     turn.request_id = request.id
@@ -204,7 +204,7 @@ class _Draft:
             except FiresideError:
                 logger.exception("a reply being written could not be saved")
 
-    async def store(self, *, broken: bool = False) -> Reply:
+    async def store(self, *, broken: bool = False) -> ReplyEnd:
         """Write the reply's items, then publish them."""
         turn = self.turn
         interrupted = turn.interrupted or broken
@@ -224,14 +224,14 @@ class _Draft:
             turn.begin_response()
         calls = [item for item in items if isinstance(item, FunctionCall)]
         if turn.interrupted:
-            return Reply(calls, "cancelled")
+            return ReplyEnd(calls, "cancelled")
         for item in items:
             # A call for the client is told when somebody waits for its result.
             if item.status != "action_required":
                 turn.publish(OutputItemDoneEvent(item=item))
         if outcome is not None:
             self._report(outcome)
-        return Reply(calls, "error" if outcome is None else outcome.finish)
+        return ReplyEnd(calls, "error" if outcome is None else outcome.finish)
 
     def _items(self, interrupted: bool) -> list[Item]:
         turn = self.turn

@@ -8,7 +8,7 @@ from typing import Any
 
 from app import paths
 from app.frontend.question import Question
-from app.tui.transcript.entries import Choice
+from app.tui.transcript.entries import KeyChoice
 
 BUSY = ("running", "launching")
 
@@ -63,14 +63,18 @@ class Facts:
         return len(self.questions)
 
 
-def choices_for(code: str) -> tuple[Choice, ...]:
+def choices_for(code: str) -> tuple[KeyChoice, ...]:
     """The ways out of a failed turn."""
-    again = Choice("r", "try again")
-    model = Choice("m", "choose another model")
-    log = Choice("v", "view the log")
+    again = KeyChoice("r", "try again")
+    model = KeyChoice("m", "choose another model")
+    log = KeyChoice("v", "view the log")
     match code:
         case "context_overflow":
-            return (Choice("c", "summarise older turns", "then try again"), Choice("n", "new chat"), model)
+            return (
+                KeyChoice("c", "summarise older turns", "then try again"),
+                KeyChoice("n", "new chat"),
+                model,
+            )
         case (
             "not_found" | "not_gguf" | "truncated" | "unsupported_arch" | "not_a_chat_model" | "missing_shard"
         ):

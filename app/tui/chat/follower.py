@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from app.frontend.follow import follow
 from app.frontend.question import Question
 from app.sessions.items import ErrorItem, FunctionCall, Item, Message, item_from_wire
-from app.tui.chat.reply import Reply
+from app.tui.chat.reply import LiveReply
 from app.tui.chat.story import Story, target_of
 from app.tui.chat.view import ChatView
 
@@ -180,9 +180,9 @@ class Following(ChatView):
             self.facts.context_tokens = None
             self._changed("recount")
 
-    def _begin(self, response_id: str | None) -> Reply:
+    def _begin(self, response_id: str | None) -> LiveReply:
         if self._reply is None or self._reply.ended:
-            self._reply = Reply(self.page, self.story)
+            self._reply = LiveReply(self.page, self.story)
             self._begun_at = time.monotonic()
             self.facts.stopped = self.facts.failed = False
         reply = self._reply

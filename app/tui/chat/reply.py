@@ -34,7 +34,7 @@ RATE_AFTER_S = 0.2
 """A rate over less time than this is a guess: progress that arrives late arrives at once."""
 
 
-class Page(Protocol):
+class ReplyPage(Protocol):
     """The page of one chat, as far as a reply needs it; `Transcript` is one."""
 
     def add(self, entry: Entry) -> None: ...
@@ -47,10 +47,10 @@ class Page(Protocol):
 
 
 @dataclass
-class Reply:
+class LiveReply:
     """One response while it is made. `seconds` is a clock that never goes back."""
 
-    page: Page
+    page: ReplyPage
     story: Story
     seconds: Callable[[], float] = clock.seconds
     response_id: str | None = None

@@ -14,7 +14,7 @@ from app.sessions.errors import FiresideError
 from app.sessions.items import ErrorItem, Item, Message, Reasoning
 from app.tui.chat.facts import Facts, choices_for
 from app.tui.chat.page import ChatPage
-from app.tui.chat.reply import Reply
+from app.tui.chat.reply import LiveReply
 from app.tui.chat.story import Story, common_start
 from app.tui.transcript.entries import ErrorEntry, Note
 from app.tui.transcript.entry import Entry
@@ -57,8 +57,8 @@ class ChatView:
         self._id: str | None = session_id
         self._changed = changed
         self._prepare = prepare
-        self._reply: Reply | None = None
-        self._stopped: Reply | None = None
+        self._reply: LiveReply | None = None
+        self._stopped: LiveReply | None = None
         """The reply that was told to stop last."""
         self._begun_at = 0.0
         self._making = asyncio.Lock()
@@ -98,7 +98,7 @@ class ChatView:
         return self.busy and reply is not None and not reply.ended and reply is self._stopped
 
     @property
-    def reply(self) -> Reply | None:
+    def reply(self) -> LiveReply | None:
         """What is being written."""
         return self._reply
 

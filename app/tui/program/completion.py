@@ -93,7 +93,7 @@ class Completing(Program):
     @work(exclusive=True, exit_on_error=False, group="completion")
     async def _offer_commands(self, line: str) -> None:
         from app import commands
-        from app.tui.widgets.completion import Offer
+        from app.tui.widgets.completion import Suggestion
 
         if self._manager is None:
             return
@@ -101,7 +101,8 @@ class Completing(Program):
         _, space, rest = line.partition(" ")
         start = len(line) - len(rest) if space else 1
         offers = [
-            Offer(one.text, one.text if space else f"/{one.text}", one.detail) for one in found[:MOST_OFFERS]
+            Suggestion(one.text, one.text if space else f"/{one.text}", one.detail)
+            for one in found[:MOST_OFFERS]
         ]
         self._place_completion()
         if self.draft.text[: self.draft.caret] == line:
@@ -113,14 +114,16 @@ class Completing(Program):
         from app.frontend.start import in_thread
         from app.markdown.fuzzy import ranked
         from app.tui.program.project_files import project_files
-        from app.tui.widgets.completion import Offer
+        from app.tui.widgets.completion import Suggestion
 
         if self._files is None or not typed:
             found = await in_thread(project_files, self.folder)
             # A name that a terminal would obey, or that breaks a line, is no word of a message.
             self._files = [path for path in found if path == one_line(path)]
         files = self._files or []
-        offers = [Offer(mention(path) + " ", path) for path, _ in ranked(typed, files, str)[:MOST_OFFERS]]
+        offers = [
+            Suggestion(mention(path) + " ", path) for path, _ in ranked(typed, files, str)[:MOST_OFFERS]
+        ]
         self._place_completion()
         if self.draft.caret == span[1]:
             self.completion.show(offers, span)

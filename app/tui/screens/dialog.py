@@ -22,8 +22,8 @@ from app.tui.frame import NARROW, is_tall
 from app.tui.shell import Shell
 from app.tui.transcript.pictures import UPPER
 from app.tui.widgets.cells import Span
-from app.tui.widgets.rows import Lines, Row
-from app.tui.widgets.style import Ink, ink_of
+from app.tui.widgets.rows import Lines, ListRow
+from app.tui.widgets.style import WidgetStyle, style_of
 
 ResultT = TypeVar("ResultT")
 Hint = tuple[str, str]
@@ -60,7 +60,7 @@ class Sheet(Vertical):
     DEFAULT_CSS = "Sheet { background: $panel; padding: 0; }"
 
     def render_line(self, y: int) -> Strip:
-        ink, (width, height) = ink_of(self), self.size
+        ink, (width, height) = style_of(self), self.size
         if not ink.plain or width < 2:
             return ink.strip([Span(" " * width)], "panel")
         rule, side = ink.glyphs.rule, ink.glyphs.aside
@@ -108,8 +108,8 @@ class Dialog(ModalScreen[ResultT], Generic[ResultT]):
         self._show_head()
 
     @property
-    def ink(self) -> Ink:
-        return ink_of(self)
+    def ink(self) -> WidgetStyle:
+        return style_of(self)
 
     @property
     def inner_width(self) -> int:
@@ -185,7 +185,7 @@ class Dialog(ModalScreen[ResultT], Generic[ResultT]):
         hints: list[Span] = []
         for word in words:
             hints += [Span(" " * _HINT_GAP if hints else ""), Span(word, "muted")]
-        self._head.show([Row((Span(self.heading, bold=True),), hints, indent=0)])
+        self._head.show([ListRow((Span(self.heading, bold=True),), hints, indent=0)])
 
     def render(self) -> RenderableType:
         rendered = super().render()

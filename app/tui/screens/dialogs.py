@@ -15,7 +15,7 @@ from app.tui.screens.dialog import Dialog, spread
 from app.tui.shell import Shell
 from app.tui.widgets.cells import Span, fitted, plain
 from app.tui.widgets.filter import Filter
-from app.tui.widgets.rows import BLANK, Row, RowList
+from app.tui.widgets.rows import BLANK, ListRow, RowList
 
 MOST_CHARS = 1_000_000
 
@@ -48,22 +48,23 @@ class TextDialog(Dialog[None]):
         room = max(10, self.inner_width - 2)
         if isinstance(self._text, str):
             rows = [
-                Row((Span(line),)) for line in wrapped(self._text[:MOST_CHARS].replace("\t", "    "), room)
+                ListRow((Span(line),))
+                for line in wrapped(self._text[:MOST_CHARS].replace("\t", "    "), room)
             ]
         else:
             rows = self._columns(self._text, room)
         self._list.show(rows or [BLANK])
 
-    def _columns(self, table: Sequence[tuple[str, ...]], room: int) -> list[Row]:
+    def _columns(self, table: Sequence[tuple[str, ...]], room: int) -> list[ListRow]:
         width = min(room // 3, max((cell_len(cells[0]) for cells in table if cells), default=0))
-        rows: list[Row] = []
+        rows: list[ListRow] = []
         for cells in table:
             first, rest = (cells[0], "   ".join(cells[1:])) if cells else ("", "")
             lines = wrapped(rest, max(10, room - width - 3))
             for place, line in enumerate(lines):
                 name = (Span(first if place == 0 else "", bold=True),)
                 cells = fitted(name, width, self.ink.glyphs.cut_right)
-                rows.append(Row((*cells, Span("   "), Span(line, "muted"))))
+                rows.append(ListRow((*cells, Span("   "), Span(line, "muted"))))
         return rows
 
     def action_scroll(self, step: int) -> None:

@@ -16,7 +16,7 @@ from textual.binding import Binding
 from textual.message import Message
 
 from app.models import catalog, starter
-from app.models.catalog import Place
+from app.models.catalog import SearchedFolder
 from app.models.starter import StarterError, StoppedError
 from app.tui.screens.dialogs import LineDialog
 from app.tui.screens.waterfall import GIB, size
@@ -49,7 +49,7 @@ def machine_facts(gpu_bytes: int, free_bytes: int, total_bytes: int) -> list[tup
     return facts
 
 
-def looked_at(places: Sequence[Place]) -> list[tuple[str, str]]:
+def looked_at(places: Sequence[SearchedFolder]) -> list[tuple[str, str]]:
     """Where models were looked for, as the page tells it."""
     return [(from_home(place.path), place.found) for place in places]
 

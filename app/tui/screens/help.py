@@ -19,7 +19,7 @@ from app.tui.screens.pages import markdown_rows
 from app.tui.shell import Shell
 from app.tui.widgets.cells import Line, Span, fitted, plain
 from app.tui.widgets.filter import Filter
-from app.tui.widgets.rows import BLANK, Row, RowList
+from app.tui.widgets.rows import BLANK, ListRow, RowList
 
 KeyRow = tuple[str, str, str]
 """A group, the keys, and what they do."""
@@ -46,7 +46,7 @@ def grouped_keys(rows: Iterable[KeyRow]) -> dict[str, list[KeyRow]]:
     return groups
 
 
-def key_page(rows: Sequence[KeyRow], width: int, glyphs: Glyphs) -> list[Row]:
+def key_page(rows: Sequence[KeyRow], width: int, glyphs: Glyphs) -> list[ListRow]:
     """The keys in two columns, a group beside a group; in one where there is no room for two.
 
     Keys without a group, or of the group `more`, come last under a rule.
@@ -56,18 +56,18 @@ def key_page(rows: Sequence[KeyRow], width: int, glyphs: Glyphs) -> list[Row]:
     two = width >= _TWO_COLUMNS_FROM
     column = (width - 4) // 2 + 2 if two else width
     blocks = [_block(name, group, column, glyphs) for name, group in groups.items()]
-    page: list[Row] = []
+    page: list[ListRow] = []
     for index in range(0, len(blocks), 2 if two else 1):
         pair = blocks[index : index + (2 if two else 1)]
         page += [BLANK] if page else []
         page += _beside(pair, column)
     if last:
-        rule = Row((Span(glyphs.rule * width, "faint"),), indent=0)
+        rule = ListRow((Span(glyphs.rule * width, "faint"),), indent=0)
         page += [*([BLANK] if page else []), rule, *_last_rows(last, column, glyphs, two=two)]
     return page
 
 
-def short_page(rows: Sequence[KeyRow], width: int, glyphs: Glyphs, height: int) -> list[Row] | None:
+def short_page(rows: Sequence[KeyRow], width: int, glyphs: Glyphs, height: int) -> list[ListRow] | None:
     """As `key_page`, with only the first keys below the groups; None where `height` is not enough."""
     groups = grouped_keys(rows)
     last = last_keys(groups)[:FIRST_OF_MORE]
@@ -82,14 +82,14 @@ def last_keys(groups: dict[str, list[KeyRow]]) -> list[KeyRow]:
     return [*groups.pop("", []), *groups.pop("more", [])]
 
 
-def more_page(rows: Sequence[KeyRow], width: int, glyphs: Glyphs) -> list[Row]:
+def more_page(rows: Sequence[KeyRow], width: int, glyphs: Glyphs) -> list[ListRow]:
     """The keys that the short page leaves out."""
     two = width >= _TWO_COLUMNS_FROM
     column = (width - 4) // 2 + 2 if two else width
     return _last_rows(last_keys(grouped_keys(rows))[FIRST_OF_MORE:], column, glyphs, two=two)
 
 
-def _last_rows(rows: Sequence[KeyRow], column: int, glyphs: Glyphs, *, two: bool) -> list[Row]:
+def _last_rows(rows: Sequence[KeyRow], column: int, glyphs: Glyphs, *, two: bool) -> list[ListRow]:
     lines = [_key_line(row, column, glyphs) for row in rows]
     if not two:
         return _beside([lines], column)
@@ -111,12 +111,12 @@ def _key_line(row: KeyRow, width: int, glyphs: Glyphs) -> Line:
     return fitted((keys, gap, Span(row[2])), width - 2, glyphs.cut_right)
 
 
-def found_page(rows: Sequence[KeyRow], width: int, glyphs: Glyphs) -> list[Row]:
+def found_page(rows: Sequence[KeyRow], width: int, glyphs: Glyphs) -> list[ListRow]:
     """The keys that a filter found, one a row, with all their names."""
     keys = [glyphs.key(row[1]) for row in rows]
     column = min(max(map(cell_len, keys), default=0), width // 2)
     return [
-        Row(
+        ListRow(
             fitted(
                 (*fitted((Span(key, bold=True),), column), Span("  "), Span(row[2])), width, glyphs.cut_right
             ),
@@ -126,14 +126,14 @@ def found_page(rows: Sequence[KeyRow], width: int, glyphs: Glyphs) -> list[Row]:
     ]
 
 
-def _beside(blocks: Sequence[Sequence[Line]], width: int) -> list[Row]:
+def _beside(blocks: Sequence[Sequence[Line]], width: int) -> list[ListRow]:
     height = max(len(block) for block in blocks)
-    rows: list[Row] = []
+    rows: list[ListRow] = []
     for y in range(height):
         spans: list[Span] = []
         for block in blocks:
             spans += fitted(block[y] if y < len(block) else (), width)
-        rows.append(Row(spans, indent=0))
+        rows.append(ListRow(spans, indent=0))
     return rows
 
 
@@ -164,7 +164,7 @@ class HelpScreen(Dialog[None]):
         self._page = page if page in self._all_pages else KEYS
         self._key_rows = shell.key_rows() if rows is None else rows
         self._read = read or _topic_text
-        self._short: list[Row] | None = None
+        self._short: list[ListRow] | None = None
         self.filter = Filter("")
         self.list = RowList(id="list")
 
@@ -184,7 +184,7 @@ class HelpScreen(Dialog[None]):
     def rows_wanted(self) -> int:
         return max(MAX_ROWS, len(self._whole_page()) + _AROUND_ROWS)
 
-    def _whole_page(self) -> list[Row]:
+    def _whole_page(self) -> list[ListRow]:
         return key_page(self._key_rows, self.inner_width, self.ink.glyphs)
 
     @property
@@ -209,7 +209,7 @@ class HelpScreen(Dialog[None]):
         self.list.show(self._found(query) if query else self._shown_page())
         self.list.jump(end=False)
 
-    def _shown_page(self) -> list[Row]:
+    def _shown_page(self) -> list[ListRow]:
         match self._page:
             case "keys":
                 return self._short or self._whole_page()
@@ -218,12 +218,12 @@ class HelpScreen(Dialog[None]):
             case _:
                 return self._topic_rows()
 
-    def _topic_rows(self) -> list[Row]:
+    def _topic_rows(self) -> list[ListRow]:
         name = "keys" if self._page == REBIND else self._page
         rows = markdown_rows(self._read(name), self.inner_width, self.ink)
-        return [Row(row.left, row.right, indent=0) for row in rows]
+        return [ListRow(row.left, row.right, indent=0) for row in rows]
 
-    def _found(self, query: str) -> list[Row]:
+    def _found(self, query: str) -> list[ListRow]:
         if self._page not in (KEYS, MORE):
             rows = self._topic_rows()
             found = [row for row in rows if match(query, "".join(span.text for span in row.left), loose=0)]
@@ -259,10 +259,10 @@ class HelpScreen(Dialog[None]):
             self.dismiss(None)
 
 
-def _nothing(words: str) -> list[Row]:
+def _nothing(words: str) -> list[ListRow]:
     return [
-        Row((Span(words, bold=True),), indent=0),
-        Row((Span("Type fewer letters to find more; esc shows everything.", "muted"),), indent=0),
+        ListRow((Span(words, bold=True),), indent=0),
+        ListRow((Span("Type fewer letters to find more; esc shows everything.", "muted"),), indent=0),
     ]
 
 

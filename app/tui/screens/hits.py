@@ -16,7 +16,7 @@ from app.frontend.ages import when
 from app.frontend.model_name import short_name
 from app.terminal.glyphs import Glyphs
 from app.tui.widgets.cells import Span, fitted, marked, plain, width_of
-from app.tui.widgets.rows import BLANK, Row
+from app.tui.widgets.rows import BLANK, ListRow
 
 MODEL = "model"
 """Who answered, where the store does not know which model it was."""
@@ -108,19 +108,21 @@ def counted(hits: Sequence[Hit], seconds: float, limit: int) -> str:
     return f"{matches} in {chats} chat{'s' if chats != 1 else ''}, {max(1, round(seconds * 1000))} ms"
 
 
-def hit_rows(hits: Iterable[Hit], query: str, now: float, width: int, glyphs: Glyphs) -> list[Row]:
+def hit_rows(hits: Iterable[Hit], query: str, now: float, width: int, glyphs: Glyphs) -> list[ListRow]:
     """A chat's title and when, then its hits; a blank row between chats. `width` cells for a row."""
-    rows: list[Row] = []
+    rows: list[ListRow] = []
     for group in by_chat(hits).values():
         first = group[0]
         away = (Span(f"{PUT_AWAY}   ", "muted"),) if first.archived else ()
         rows += [BLANK] if rows else []
-        rows.append(Row((Span(first.title, bold=True),), (*away, Span(when(first.created_at, now), "muted"))))
+        rows.append(
+            ListRow((Span(first.title, bold=True),), (*away, Span(when(first.created_at, now), "muted")))
+        )
         rows += [_hit_row(hit, query, width, glyphs) for hit in group]
     return rows
 
 
-def _hit_row(hit: Hit, query: str, width: int, glyphs: Glyphs) -> Row:
+def _hit_row(hit: Hit, query: str, width: int, glyphs: Glyphs) -> ListRow:
     who = fitted(
         [Span(_short(hit.who), _TONES.get(hit.role, "assistant" if hit.role == MODEL else "muted"))],
         _WHO_WIDTH - 1,
@@ -136,7 +138,7 @@ def _hit_row(hit: Hit, query: str, width: int, glyphs: Glyphs) -> Row:
     said = marked(text, places_of(query, text), Span(""), Span("", "accent", bold=True, underline=True))
     left = [Span(glyphs.cut_left, "faint")] if before else []
     right = [Span(glyphs.cut_right, "faint")] if after and width_of(said) + len(left) < room else []
-    return Row([*who, Span(" "), *left, *said, *right], (), hit.key)
+    return ListRow([*who, Span(" "), *left, *said, *right], (), hit.key)
 
 
 def _short(who: str) -> str:

@@ -18,7 +18,7 @@ from app.terminal.text_rows import wrapped
 from app.tui.screens.pages import Reader
 from app.tui.shell import Shell
 from app.tui.widgets.cells import Span
-from app.tui.widgets.rows import Row
+from app.tui.widgets.rows import ListRow
 
 FILES = ("engine.log", "native.log", "screen.log")
 TAIL_BYTES = 256 * 1024
@@ -89,15 +89,15 @@ class LogScreen(Reader):
             self.resized()
             self.list.jump(end=True)
 
-    def page_rows(self) -> Iterable[Row]:
+    def page_rows(self) -> Iterable[ListRow]:
         if not self._lines:
             words = "This log is empty." if self._read_once else ""
-            return [Row((Span(words, bold=True),), indent=0)]
+            return [ListRow((Span(words, bold=True),), indent=0)]
         width = max(10, self.inner_width)
-        rows: list[Row] = []
+        rows: list[ListRow] = []
         for line in self._lines:
             span = log_row(line)
-            rows += [Row((Span(part, span.role),), indent=0) for part in _broken(line, width)]
+            rows += [ListRow((Span(part, span.role),), indent=0) for part in _broken(line, width)]
         return rows
 
 

@@ -12,7 +12,7 @@ from app.models.catalog import LoadPlan, ModelFacts
 from app.terminal.glyphs import Glyphs
 from app.tui.screens.waterfall import fit, size
 from app.tui.widgets.cells import Line, Span, columns, cut_left, fitted, from_home, marked, plain, width_of
-from app.tui.widgets.rows import BLANK, Row
+from app.tui.widgets.rows import BLANK, ListRow
 
 _QUANT, _SIZE = 7, 8
 _SERVER_NAME = 21
@@ -45,32 +45,32 @@ class ModelTable:
     glyphs: Glyphs
 
     @property
-    def rule(self) -> Row:
+    def rule(self) -> ListRow:
         """The rule under a heading."""
-        return Row((Span(self.glyphs.rule * (self.width - 2), "faint"),))
+        return ListRow((Span(self.glyphs.rule * (self.width - 2), "faint"),))
 
-    def head(self) -> list[Row]:
+    def head(self) -> list[ListRow]:
         """The names of the columns."""
         fits = (Span(f"{self._signs()['none']}fit", "muted"),)
         cells = self._cells((Span("on this machine", "muted"),), "quant", "size", fits)
-        return [BLANK, Row(cells), self.rule]
+        return [BLANK, ListRow(cells), self.rule]
 
     def model(
         self, key: str, name: str, match: Match, model: Listed, plan: LoadPlan | None, *, loaded: bool
-    ) -> Row:
+    ) -> ListRow:
         """The row of a model. `plan` is its usual load, None where that is not known yet."""
         label = _label(name, match)
         shown_size = size(model.size_bytes) if model.size_bytes else ""
         cells = self._cells(label, model.quantization, shown_size, self._fit(model, plan, loaded))
-        return Row(cells, (), key, named=len(label))
+        return ListRow(cells, (), key, named=len(label))
 
-    def server(self, key: str, name: str, match: Match, url: str) -> Row:
+    def server(self, key: str, name: str, match: Match, url: str) -> ListRow:
         """The row of a model on a server."""
         label = _label(name, match)
         cells = fitted(label, _SERVER_NAME, self.glyphs.cut_right)
-        return Row([*cells, Span("  "), Span(plain(url), "muted")], (), key, named=len(label))
+        return ListRow([*cells, Span("  "), Span(plain(url), "muted")], (), key, named=len(label))
 
-    def facts(self, model: Listed, facts: ModelFacts | None, problem: str) -> list[Row]:
+    def facts(self, model: Listed, facts: ModelFacts | None, problem: str) -> list[ListRow]:
         """Where a model lies and what its file says, or why it cannot be read."""
         path = cut_left(from_home(model.path), self.width - 12, self.glyphs.cut_left)
         rows = [BLANK, _fact("file", plain(path))]
@@ -117,5 +117,5 @@ def _label(name: str, match: Match) -> list[Span]:
     return marked(name, places, Span(""), Span("", "accent", bold=True, underline=True))
 
 
-def _fact(name: str, value: str, role: str = "text") -> Row:
-    return Row((Span(f"{name:<10}", "muted"), Span(value, role)))
+def _fact(name: str, value: str, role: str = "text") -> ListRow:
+    return ListRow((Span(f"{name:<10}", "muted"), Span(value, role)))

@@ -33,7 +33,7 @@ from app.tui.widgets.cells import (
     wrapped,
 )
 from app.tui.widgets.filter import Filter
-from app.tui.widgets.rows import BLANK, Lines, Row, RowList
+from app.tui.widgets.rows import BLANK, Lines, ListRow, RowList
 
 if TYPE_CHECKING:
     from backend.types import ChatCard
@@ -148,7 +148,7 @@ class ModelPicker(Zones[ModelChoice | None]):
         self.choices.styles.width = PLAN_WIDTH + 2 if self.wide else self.inner_width
         self.choices.styles.margin = 0 if self.wide else (0 if self._low else 1, 0, 0, 1)
         self.choices.styles.height = "1fr" if self.wide else "auto"
-        self._divider.show([Row((Span(self.ink.glyphs.aside, "faint"),), indent=0)] * self.sheet_rows)
+        self._divider.show([ListRow((Span(self.ink.glyphs.aside, "faint"),), indent=0)] * self.sheet_rows)
         self._fill()
 
     # ---- the list --------------------------------------------------------------------------
@@ -163,7 +163,7 @@ class ModelPicker(Zones[ModelChoice | None]):
         table = self._table
         rows = [self._model_row(table, key, names[key], match) for key, match in here]
         if away:
-            rows += [BLANK, Row((Span("on a server", "muted"),)), table.rule]
+            rows += [BLANK, ListRow((Span("on a server", "muted"),)), table.rule]
             rows += [table.server(key, names[key], match, self._servers[key][1]) for key, match in away]
         if not found:
             rows = self._nothing()
@@ -177,7 +177,7 @@ class ModelPicker(Zones[ModelChoice | None]):
     def _table(self) -> ModelTable:
         return ModelTable(self._left_width, self.ink.glyphs)
 
-    def _model_row(self, table: ModelTable, key: str, name: str, match: Match) -> Row:
+    def _model_row(self, table: ModelTable, key: str, name: str, match: Match) -> ListRow:
         model = self._models[key]
         plan, loaded = self._plans.usual(model.path), self._is_loaded(model)
         return table.model(key, name, match, model, plan, loaded=loaded)
@@ -185,16 +185,16 @@ class ModelPicker(Zones[ModelChoice | None]):
     def _full_name(self, key: str) -> str:
         return plain(self._models[key].name) if key in self._models else ""
 
-    def _nothing(self) -> list[Row]:
+    def _nothing(self) -> list[ListRow]:
         key = self.ink.key("ctrl+d")
         if not self._models:
             return [
-                Row((Span("There are no models on this machine yet.", bold=True),)),
-                Row((Span(f"{key} downloads one from Hugging Face.", "muted"),)),
+                ListRow((Span("There are no models on this machine yet.", bold=True),)),
+                ListRow((Span(f"{key} downloads one from Hugging Face.", "muted"),)),
             ]
         return [
-            Row((Span(f"No model here matches {plain(self.filter.value)}.", bold=True),)),
-            Row((Span(f"{key} looks for it on Hugging Face.", "muted"),)),
+            ListRow((Span(f"No model here matches {plain(self.filter.value)}.", bold=True),)),
+            ListRow((Span(f"{key} looks for it on Hugging Face.", "muted"),)),
         ]
 
     # ---- the selected one ------------------------------------------------------------------
@@ -214,14 +214,14 @@ class ModelPicker(Zones[ModelChoice | None]):
         self._facts.show(self._table.facts(model, facts, problem) if self.wide else [])
         self.choices.show(self._plan_rows(model))
 
-    def _plan_rows(self, model: Listed) -> list[Row]:
+    def _plan_rows(self, model: Listed) -> list[ListRow]:
         """The memory plan; beside a narrow list only its verdict and what can be chosen."""
         found = self._chosen_plan(model)
         if problem := self._plans.problem(model.path):
             rows = wrapped(plain(problem), PLAN_WIDTH)
-            return [Row((Span(line, "muted"),)) for line in rows[: self.sheet_rows - 5]]
+            return [ListRow((Span(line, "muted"),)) for line in rows[: self.sheet_rows - 5]]
         if found is None:
-            return [Row((Span("memory plan", bold=True),))] if self.wide else []
+            return [ListRow((Span("memory plan", bold=True),))] if self.wide else []
         plans = self._plans.alternatives(model.path, found.cache)
         larger, glyphs = larger_that_fits(found, plans), self.ink.glyphs
         words = verdict_rows(found, larger, PLAN_WIDTH, glyphs)
@@ -233,7 +233,7 @@ class ModelPicker(Zones[ModelChoice | None]):
             rows = [row for row in rows if row != BLANK]
         return rows
 
-    def _choice_rows(self, model: Listed, found: LoadPlan, plans: Sequence[LoadPlan]) -> list[Row]:
+    def _choice_rows(self, model: Listed, found: LoadPlan, plans: Sequence[LoadPlan]) -> list[ListRow]:
         small = {plan.context for plan in plans if not plan.fits}
         values = self._plans.contexts(model.path)
         contexts = [(tokens(value), value == found.context, value in small) for value in values]
@@ -242,9 +242,9 @@ class ModelPicker(Zones[ModelChoice | None]):
         layers = Span("all on the cpu", "warning")
         if found.device == "gpu":
             layers = Span(f"{found.layers_on_gpu} of {found.layers}", "warning" if found.partial else "text")
-        return [*rows, Row((Span(f"{'layers':<10}", "muted"), layers))]
+        return [*rows, ListRow((Span(f"{'layers':<10}", "muted"), layers))]
 
-    def _choice_row(self, number: int, name: str, choices: Sequence[tuple[str, bool, bool]]) -> Row:
+    def _choice_row(self, number: int, name: str, choices: Sequence[tuple[str, bool, bool]]) -> ListRow:
         """One thing to choose: its values as (text, chosen, too much)."""
         active = self.in_choices and self._choice == number
         prompt = Span(f"{self.ink.glyphs.prompt} " if active else "  ", "primary", bold=True)
@@ -252,7 +252,7 @@ class ModelPicker(Zones[ModelChoice | None]):
         for text, chosen, too_much in choices:
             role = "primary" if chosen and active else "faint" if too_much else "text"
             spans += [Span(text, role, bold=chosen, underline=chosen), Span("   ")]
-        return Row(spans, indent=0)
+        return ListRow(spans, indent=0)
 
     # ---- looking at files ------------------------------------------------------------------
 

@@ -13,8 +13,8 @@ from app.markdown.rows import Mode, split_style
 from app.tui.screens.dialog import Dialog, Hint, spread
 from app.tui.shell import Shell
 from app.tui.widgets.cells import Span
-from app.tui.widgets.rows import Row, RowList
-from app.tui.widgets.style import Ink
+from app.tui.widgets.rows import ListRow, RowList
+from app.tui.widgets.style import WidgetStyle
 
 _ROLES = {
     "link": "accent",
@@ -25,11 +25,11 @@ _ROLES = {
 }
 
 
-def markdown_rows(text: str, width: int, ink: Ink) -> list[Row]:
+def markdown_rows(text: str, width: int, ink: WidgetStyle) -> list[ListRow]:
     """Markdown of our own as rows of at most `width` cells, one indent in."""
     body = MarkdownText(text, finished=True)
     body.layout(max(8, width), Mode(plain=ink.plain, ascii=not ink.glyphs.unicode, link_targets=True))
-    rows: list[Row] = []
+    rows: list[ListRow] = []
     for row in body.rows:
         spans: list[Span] = []
         for run in row.runs:
@@ -43,11 +43,11 @@ def markdown_rows(text: str, width: int, ink: Ink) -> list[Row]:
                     underline="u" in attributes or role == "link",
                 )
             )
-        rows.append(Row(spans))
+        rows.append(ListRow(spans))
     return rows
 
 
-def _role_of(role: str, ink: Ink) -> str:
+def _role_of(role: str, ink: WidgetStyle) -> str:
     for kind, style in ink.palette.syntax.items():
         if kind == role:
             return style.role
@@ -75,7 +75,7 @@ class Reader(Dialog[None]):
     def body(self) -> Iterable[Widget]:
         yield spread(self.list, hanging=True, bottom=1)
 
-    def page_rows(self) -> Iterable[Row]:
+    def page_rows(self) -> Iterable[ListRow]:
         """What there is to read, for the width there is now."""
         return ()
 

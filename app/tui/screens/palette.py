@@ -11,7 +11,7 @@ from app.markdown.fuzzy import Match
 from app.tui.shell import Shell
 from app.tui.widgets.cells import Span
 from app.tui.widgets.picker import Entry, Picker
-from app.tui.widgets.rows import Row
+from app.tui.widgets.rows import ListRow
 
 if TYPE_CHECKING:
     from app.commands.face import Command
@@ -67,7 +67,7 @@ class CommandPalette(Picker):
             for command in self._commands
         )
 
-    def rows_of(self, found: Sequence[tuple[Entry, Match]]) -> list[Row]:
+    def rows_of(self, found: Sequence[tuple[Entry, Match]]) -> list[ListRow]:
         """Grouped; what fits a filter stands by how well it does."""
         if self.filter.value.strip():
             found = [(replace(entry, group=""), match) for entry, match in found]

@@ -17,7 +17,7 @@ from app.tui.screens.zones import ChoiceRows, Zones
 from app.tui.shell import Shell
 from app.tui.widgets.cells import Span, plain, width_of
 from app.tui.widgets.filter import Filter
-from app.tui.widgets.rows import Lines, Row, RowList
+from app.tui.widgets.rows import Lines, ListRow, RowList
 
 Search = Callable[..., Awaitable[Sequence[Mapping[str, Any]]]]
 
@@ -90,7 +90,7 @@ class SearchScreen(Zones[Found | None]):
         self._ask()
 
     def resized(self) -> None:
-        self._rule.show([Row((Span(self.ink.glyphs.rule * self.inner_width, "faint"),), indent=0)])
+        self._rule.show([ListRow((Span(self.ink.glyphs.rule * self.inner_width, "faint"),), indent=0)])
         self._fill()
 
     # ---- asking ----------------------------------------------------------------------------
@@ -175,18 +175,18 @@ class SearchScreen(Zones[Found | None]):
         self.filter.say(next((words for words in shorter if width_of([Span(words)]) <= room), ""))
         self.show_choices()
 
-    def _nothing(self, query: str) -> list[Row]:
+    def _nothing(self, query: str) -> list[ListRow]:
         if self._failure:
-            return [Row((Span(plain(self._failure), "error"),))]
+            return [ListRow((Span(plain(self._failure), "error"),))]
         if not query.strip():
-            return [Row((Span(line, "muted"),)) for line in _HELP]
+            return [ListRow((Span(line, "muted"),)) for line in _HELP]
         if self._hits:
             words = "The filters hide every match."
-            return [Row((Span(words, bold=True),)), Row((Span("tab changes them.", "muted"),))]
+            return [ListRow((Span(words, bold=True),)), ListRow((Span("tab changes them.", "muted"),))]
         words = f"No matches for {plain(query)}."
         return [
-            Row((Span(words, bold=True),)),
-            Row((Span("Fewer words find more; the start of the last one is enough.", "muted"),)),
+            ListRow((Span(words, bold=True),)),
+            ListRow((Span("Fewer words find more; the start of the last one is enough.", "muted"),)),
         ]
 
     @property
@@ -203,7 +203,7 @@ class SearchScreen(Zones[Found | None]):
             value = self._chosen.get(name, values[0])
             spans += [Span(gap)] if number else []
             spans += [Span(f"{name} ", "muted"), Span(value, "primary" if here else "text", underline=here)]
-        self.choices.show([Row(spans, indent=0)])
+        self.choices.show([ListRow(spans, indent=0)])
 
     # ---- keys ------------------------------------------------------------------------------
 

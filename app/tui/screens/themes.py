@@ -10,10 +10,10 @@ from app.terminal.theming import ThemeError
 from app.tui.shell import Shell
 from app.tui.widgets.cells import Span, plain
 from app.tui.widgets.picker import Entry, Picker
-from app.tui.widgets.rows import BLANK, Row
+from app.tui.widgets.rows import BLANK, ListRow
 
 if TYPE_CHECKING:
-    from app.tui.widgets.style import Ink
+    from app.tui.widgets.style import WidgetStyle
 
 Describe = Callable[[str], theming.Theme]
 
@@ -32,15 +32,19 @@ def theme_entries(names: Iterable[str], read: Describe = theming.read) -> list[E
     return found
 
 
-def sample(ink: Ink) -> list[Row]:
+def sample(ink: WidgetStyle) -> list[ListRow]:
     """A little of everything that a theme colours."""
     glyphs = ink.glyphs
     return [
-        Row((Span(glyphs.edge, "user"), Span(" Is the tail of a list cheap?")), indent=0, ground="surface"),
+        ListRow(
+            (Span(glyphs.edge, "user"), Span(" Is the tail of a list cheap?")), indent=0, ground="surface"
+        ),
         BLANK,
-        Row((Span("SmolLM2", "assistant", bold=True),), (Span("2.4 s   109 tok/s", "muted"),)),
-        Row((Span(f"{glyphs.folded} ", "reasoning"), Span("thought for 3.2 s", "reasoning", italic=True))),
-        Row(
+        ListRow((Span("SmolLM2", "assistant", bold=True),), (Span("2.4 s   109 tok/s", "muted"),)),
+        ListRow(
+            (Span(f"{glyphs.folded} ", "reasoning"), Span("thought for 3.2 s", "reasoning", italic=True))
+        ),
+        ListRow(
             (
                 Span("Yes. A slice such as "),
                 Span("buf[-3:]", "primary"),
@@ -49,7 +53,7 @@ def sample(ink: Ink) -> list[Row]:
                 Span("."),
             )
         ),
-        Row(
+        ListRow(
             (
                 Span(f"{glyphs.done} ok", "success"),
                 Span(f"   {glyphs.partial} warning", "warning"),

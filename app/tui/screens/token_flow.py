@@ -16,7 +16,7 @@ from textual.widget import Widget
 
 from app.terminal.output import sanitize
 from app.tui.widgets.cells import Span
-from app.tui.widgets.style import ink_of
+from app.tui.widgets.style import style_of
 from app.tui.widgets.wheel import Wheel
 
 DOUBTED, UNLIKELY = 0.5, 0.2
@@ -208,7 +208,7 @@ class TokenFlow(Wheel, Widget, can_focus=True):
         self.go(self._at)
 
     def render_line(self, y: int) -> Strip:
-        ink, lines, row = ink_of(self), self._lines(), y + self._first
+        ink, lines, row = style_of(self), self._lines(), y + self._first
         width = self.size.width
         strips: list[Strip] = []
         for number, text in lines[row] if row < len(lines) else ():

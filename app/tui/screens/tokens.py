@@ -17,8 +17,8 @@ from app.tui.screens.dialog import Dialog, Hint, spread
 from app.tui.screens.token_flow import Token, TokenFlow, percent, tokens_of, visible
 from app.tui.shell import Shell
 from app.tui.widgets.cells import Span, fitted, plain, wrapped
-from app.tui.widgets.rows import Lines, Row, RowList
-from app.tui.widgets.style import Ink
+from app.tui.widgets.rows import Lines, ListRow, RowList
+from app.tui.widgets.style import WidgetStyle
 
 _MOST_ALTERNATIVES = 20
 _METER_CELLS = 20
@@ -47,7 +47,7 @@ class TokenChoice:
     token_id: int
 
 
-def alternative_rows(token: Token, ink: Ink, width: int) -> list[Row]:
+def alternative_rows(token: Token, ink: WidgetStyle, width: int) -> list[ListRow]:
     """What could have stood there, likeliest first; the one that does stand there is told."""
     others = list(token.others)[:_MOST_ALTERNATIVES]
     if all(number != token.id for number, _, _ in others):
@@ -55,7 +55,7 @@ def alternative_rows(token: Token, ink: Ink, width: int) -> list[Row]:
     others.sort(key=lambda other: -other[2])
     meter = max(4, min(_METER_CELLS, width - 27))
     name_width = max(8, width - meter - 26)
-    rows: list[Row] = []
+    rows: list[ListRow] = []
     for number, text, p in others:
         cells = round(p * meter)
         written = number == token.id
@@ -67,7 +67,7 @@ def alternative_rows(token: Token, ink: Ink, width: int) -> list[Row]:
             Span(ink.glyphs.rule * (meter - cells), "faint"),
             Span(f"  {percent(p)}"),
         ]
-        rows.append(Row(spans, (Span("written", "muted"),) if written else (), str(number)))
+        rows.append(ListRow(spans, (Span("written", "muted"),) if written else (), str(number)))
     return rows
 
 
@@ -111,8 +111,8 @@ class TokenView(Dialog[TokenChoice | None]):
 
     def _show_empty(self) -> None:
         fact, further = self._told
-        rows = [Row((Span(line, bold=True),), indent=0) for line in wrapped(fact, self.inner_width)]
-        rows += [Row((Span(line, "muted"),), indent=0) for line in wrapped(further, self.inner_width)]
+        rows = [ListRow((Span(line, bold=True),), indent=0) for line in wrapped(fact, self.inner_width)]
+        rows += [ListRow((Span(line, "muted"),), indent=0) for line in wrapped(further, self.inner_width)]
         self._empty.show(rows)
 
     def _show_token(self) -> None:
@@ -120,8 +120,8 @@ class TokenView(Dialog[TokenChoice | None]):
         token = self._tokens[number]
         place = Span(f"token {number + 1:,} of {len(self._tokens):,}", "muted")
         sure = Span(f"   {percent(token.p)}", bold=True)
-        rule = Row((Span(self.ink.glyphs.rule * self.inner_width, "faint"),), indent=0)
-        self._fact.show([rule, Row((place, sure), (Span(f"id {token.id}", "muted"),), indent=0)])
+        rule = ListRow((Span(self.ink.glyphs.rule * self.inner_width, "faint"),), indent=0)
+        self._fact.show([rule, ListRow((place, sure), (Span(f"id {token.id}", "muted"),), indent=0)])
         self.list.active = self._in_list
         self.list.show(alternative_rows(token, self.ink, self.inner_width - 2), str(token.id))
 

@@ -17,7 +17,7 @@ from app.tui.screens.dialog import Hint
 from app.tui.shell import Shell
 from app.tui.widgets.cells import Span, fitted, marked, plain, wrapped
 from app.tui.widgets.picker import Entry, Picker
-from app.tui.widgets.rows import Row
+from app.tui.widgets.rows import ListRow
 
 _BROWSE: Sequence[Hint] = (("enter", "edits"), ("ctrl+x", "resets"), ("esc", "closes"))
 _EDIT: Sequence[Hint] = (("enter", "saves"), ("esc", "cancels"))
@@ -91,7 +91,7 @@ class ValuesScreen(Picker):
     def _entry(self, value: Shown) -> Entry:
         return Entry(value.key, value.name, group=value.group, terms=value.does)
 
-    def row_of(self, entry: Entry, fit: Match, label_width: int) -> Row:
+    def row_of(self, entry: Entry, fit: Match, label_width: int) -> ListRow:
         """Name, value and, where there is room, what it does; at the right where it comes from."""
         value, mark = self._shown[entry.key], self.ink.glyphs.cut_right
         label = plain(entry.label)
@@ -108,7 +108,7 @@ class ValuesScreen(Picker):
             cells.append(shown)
         told = "" if value.origin == UNSET else plain(value.origin)
         origin = (Span(told, "muted"),) if told and self.inner_width >= _ORIGIN_FROM else ()
-        return Row(cells, origin, entry.key, named=len(name))
+        return ListRow(cells, origin, entry.key, named=len(name))
 
     @property
     def _value_width(self) -> int:
@@ -129,7 +129,9 @@ class ValuesScreen(Picker):
             text, role = ". ".join(filter(None, (value.does, value.takes))), "muted"
             if self.inner_width < _ORIGIN_FROM:
                 text = f"{value.origin}: {text}"
-        self.preview.show(Row((Span(line, role),)) for line in wrapped(plain(text), self.inner_width - 2)[:2])
+        self.preview.show(
+            ListRow((Span(line, role),)) for line in wrapped(plain(text), self.inner_width - 2)[:2]
+        )
 
     # ---- editing ---------------------------------------------------------------------------
 

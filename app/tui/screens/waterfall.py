@@ -8,7 +8,7 @@ from itertools import pairwise
 from app.models.catalog import LoadPlan
 from app.terminal.glyphs import Glyphs
 from app.tui.widgets.cells import Span, wrapped
-from app.tui.widgets.rows import BLANK, Row
+from app.tui.widgets.rows import BLANK, ListRow
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -68,18 +68,18 @@ def bars(plan: LoadPlan, width: int) -> list[tuple[str, int, int, int, str]]:
     return rows
 
 
-def waterfall(plan: LoadPlan, width: int, glyphs: Glyphs) -> list[Row]:
+def waterfall(plan: LoadPlan, width: int, glyphs: Glyphs) -> list[ListRow]:
     """A pair of rows for each part: its name and size, and where it lies."""
     total = f"{plan.device} {plan.total_bytes / GIB:.2f} GiB" if plan.total_bytes else plan.device
-    rows = [Row((Span("memory plan", bold=True),), (Span(total, "muted"),)), BLANK]
+    rows = [ListRow((Span("memory plan", bold=True),), (Span(total, "muted"),)), BLANK]
     for name, count, start, cells, role in bars(plan, width):
         if name == "in use by others" and not plan.total_bytes:
             continue
-        rows.append(Row((Span(name),), (Span(f"{count / GIB:.2f}", bold=True),)))
+        rows.append(ListRow((Span(name),), (Span(f"{count / GIB:.2f}", bold=True),)))
         after = max(0, width - start - cells)
         rule, done = glyphs.rule, glyphs.meter
         bar = (Span(rule * start, "faint"), Span(done * cells, role), Span(rule * after, "faint"))
-        rows.append(Row(bar))
+        rows.append(ListRow(bar))
     return rows
 
 
@@ -108,13 +108,13 @@ def fit(plan: LoadPlan, *, loaded: bool = False) -> tuple[str, str, str]:
     return "done", f"{word}, loaded" if loaded else word, "success"
 
 
-def verdict_rows(plan: LoadPlan, larger: int | None, width: int, glyphs: Glyphs) -> list[Row]:
+def verdict_rows(plan: LoadPlan, larger: int | None, width: int, glyphs: Glyphs) -> list[ListRow]:
     """The verdict, and what was given up for it."""
     mark, words, role = verdict(plan, larger)
     sign = {"done": glyphs.done, "partial": glyphs.partial, "failed": glyphs.failed}[mark]
-    rows = [Row((Span(f"{sign} ", role, bold=True), Span(words, bold=True)))]
+    rows = [ListRow((Span(f"{sign} ", role, bold=True), Span(words, bold=True)))]
     for note in plan.notes:
-        rows += [Row((Span(line, "muted"),)) for line in wrapped(note, width)]
+        rows += [ListRow((Span(line, "muted"),)) for line in wrapped(note, width)]
     return rows
 
 

@@ -257,7 +257,7 @@ class Note(Entry):
         return sections
 
 
-class Choice(NamedTuple):
+class KeyChoice(NamedTuple):
     """A way out of an error."""
 
     key: str
@@ -278,7 +278,7 @@ class ErrorEntry(Entry):
         *,
         safe: str = "",
         remedy: str = "",
-        choices: Sequence[Choice] = (),
+        choices: Sequence[KeyChoice] = (),
         chosen: int | None = None,
         id: str = "",
     ) -> None:

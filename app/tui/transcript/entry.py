@@ -118,7 +118,7 @@ class Section:
         return max(0, min(index, self.count - 1))
 
 
-class Place(NamedTuple):
+class RowPlace(NamedTuple):
     """A row of an entry, in terms that outlive its layout."""
 
     section: int
@@ -286,7 +286,7 @@ class Entry:
             row -= section.count
         raise IndexError(row)
 
-    def place(self, row: int) -> Place:
+    def place(self, row: int) -> RowPlace:
         """The laid-out row in terms that outlive the layout."""
         index, inside = self.at(row)
         section = self.sections[index]
@@ -294,9 +294,9 @@ class Entry:
         past = 0
         while past < inside and section.row(inside - past - 1).offset == offset:
             past += 1
-        return Place(index, offset, past)
+        return RowPlace(index, offset, past)
 
-    def row_of(self, place: Place) -> int:
+    def row_of(self, place: RowPlace) -> int:
         """The laid-out row at `place`; the nearest one before it when that is folded away."""
         above = sum([section.count for section in self.sections[: place.section]])
         if place.section >= len(self.sections) or not self.sections[place.section].count:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from app.tui.transcript.entry import Entry, Kind, Place, Sheet
+from app.tui.transcript.entry import Entry, Kind, RowPlace, Sheet
 from app.tui.transcript.heights import Heights
 
 _KEPT_LAID_OUT = 400
@@ -21,7 +21,7 @@ class Anchor(NamedTuple):
     """The row of text at the top of the screen, in terms that outlive any layout."""
 
     entry: Entry
-    place: Place
+    place: RowPlace
 
 
 class Change(NamedTuple):
@@ -243,7 +243,7 @@ class Page:
         self.lay(index)
         entry = self.entries[index]
         inside = min(row - self.top(index), entry.height - 1)
-        return Anchor(entry, Place(-1) if inside < 0 else entry.place(inside))
+        return Anchor(entry, RowPlace(-1) if inside < 0 else entry.place(inside))
 
     def row_of(self, anchor: Anchor) -> int | None:
         """Where `anchor` stands now; None when its entry is gone. Lays out that entry."""

@@ -20,7 +20,7 @@ from app.markdown.links import web_address
 from app.markdown.rows import CodeBlock
 from app.terminal.glyphs import UNICODE, Glyphs
 from app.terminal.theming import Palette
-from app.tui.transcript.entry import Entry, Place
+from app.tui.transcript.entry import Entry, RowPlace
 from app.tui.transcript.frames import Frames
 from app.tui.transcript.page import Anchor
 from app.tui.transcript.painter import HREF
@@ -240,7 +240,7 @@ class Transcript(Frames, can_focus=True):
         index = self.page.index(entry)
         entry.reveal(section)
         self.page.lay(index)
-        row = self.page.top(index) + (entry.row_of(Place(section, offset)) if section or offset else 0)
+        row = self.page.top(index) + (entry.row_of(RowPlace(section, offset)) if section or offset else 0)
         self._go(max(0, row - self.size.height // 3))
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:

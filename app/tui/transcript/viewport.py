@@ -6,7 +6,7 @@ other widths move neither. Only the person does.
 
 from __future__ import annotations
 
-from app.tui.transcript.entry import Entry, Place
+from app.tui.transcript.entry import Entry, RowPlace
 from app.tui.transcript.page import Anchor, Page
 
 NEAR_ROWS = 2
@@ -26,7 +26,7 @@ class Viewport:
         """Whether the end is followed."""
         self.anchor: Anchor | None = None
         """What stands at the top; None while the end is followed."""
-        self._seen: tuple[Entry, Place | None] | None = None
+        self._seen: tuple[Entry, RowPlace | None] | None = None
         """The last row that the person has seen; without a place the last one of its entry."""
 
     @property
@@ -130,7 +130,7 @@ class Viewport:
         top = self.page.top(index)
         followed = self.follow
         if top < self.y and self.anchor is not None and self.anchor.entry is entry:
-            self.anchor = Anchor(entry, Place(0))
+            self.anchor = Anchor(entry, RowPlace(0))
         elif followed and top >= self.y:
             self.hold()
         entry.toggle()
@@ -155,4 +155,4 @@ class Viewport:
         if self.anchor is None or self.anchor.entry is not entry:
             return
         near = index + 1 if index + 1 < len(page.entries) else index - 1
-        self.anchor = Anchor(page.entries[near], Place(-1)) if near >= 0 else None
+        self.anchor = Anchor(page.entries[near], RowPlace(-1)) if near >= 0 else None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from app.tui.widgets.composer import Draft
 
 
-class ViHand:
+class ViBindings:
     """Takes the keys of a draft. `changed` is called when the mode is another one, `page` scrolls."""
 
     def __init__(self, draft: Draft, changed: Callable[[], None], page: Callable[[int], None]) -> None:

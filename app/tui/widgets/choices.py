@@ -13,23 +13,15 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from app.tui.grid import Grid, grid_of
+from app.tui.transcript.entries import KeyChoice
 from app.tui.widgets.cells import Line, Span, fitted, width_of
-from app.tui.widgets.rows import Row, laid_out
-from app.tui.widgets.style import Ink, ink_of
+from app.tui.widgets.rows import ListRow, laid_out
+from app.tui.widgets.style import WidgetStyle, style_of
 from app.tui.widgets.wheel import Wheel
 
 _KEY_WIDTH = 9
 DETAIL_AT = 36
 _GAP = 3
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One way on: a letter or `enter`, what it does, and what that costs."""
-
-    key: str
-    label: str
-    cost: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,7 +55,7 @@ class ChoicePage(Wheel, Widget, can_focus=True):
         def control(self) -> ChoicePage:
             return self.page
 
-    def __init__(self, choices: Iterable[Choice], *, id: str | None = None) -> None:
+    def __init__(self, choices: Iterable[KeyChoice], *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.choices = tuple(choices)
         self._at = 0
@@ -72,15 +64,15 @@ class ChoicePage(Wheel, Widget, can_focus=True):
 
     # ---- for what derives from it ----------------------------------------------------------
 
-    def page(self, grid: Grid, ink: Ink, height: int) -> list[PageRow]:
+    def page(self, grid: Grid, ink: WidgetStyle, height: int) -> list[PageRow]:
         """The rows in these columns; `height` of them are seen at once."""
         return self.choice_rows(grid, ink)
 
-    def choice_rows(self, grid: Grid, ink: Ink) -> list[PageRow]:
+    def choice_rows(self, grid: Grid, ink: WidgetStyle) -> list[PageRow]:
         """The rows of all choices."""
         return [row for number in range(len(self.choices)) for row in self._choice_rows(number, grid, ink)]
 
-    def _choice_rows(self, number: int, grid: Grid, ink: Ink) -> list[PageRow]:
+    def _choice_rows(self, number: int, grid: Grid, ink: WidgetStyle) -> list[PageRow]:
         """A choice; the likely one has the prompt at its edge, and what it costs below where it is narrow."""
         choice = self.choices[number]
         here = number == self._at
@@ -105,7 +97,7 @@ class ChoicePage(Wheel, Widget, can_focus=True):
         """The columns of the page now."""
         return grid_of(max(1, self.size.width))
 
-    def show(self, choices: Iterable[Choice] | None = None) -> None:
+    def show(self, choices: Iterable[KeyChoice] | None = None) -> None:
         """Draw anew, with other choices where they are given."""
         if choices is not None:
             self.choices = tuple(choices)
@@ -116,7 +108,7 @@ class ChoicePage(Wheel, Widget, can_focus=True):
     def _rows(self) -> list[PageRow]:
         if self._drawn is None:
             width, height = self.size
-            self._drawn = self.page(grid_of(max(1, width)), ink_of(self), height)
+            self._drawn = self.page(grid_of(max(1, width)), style_of(self), height)
             self._reveal(self._drawn, height)
         return self._drawn
 
@@ -130,7 +122,7 @@ class ChoicePage(Wheel, Widget, can_focus=True):
         self._first = max(0, min(first, most))
 
     def render_line(self, y: int) -> Strip:
-        width, ink = self.size.width, ink_of(self)
+        width, ink = self.size.width, style_of(self)
         grid, rows = grid_of(max(1, width)), self._rows()
         y += self._first
         if y >= len(rows):
@@ -139,7 +131,7 @@ class ChoicePage(Wheel, Widget, can_focus=True):
         chosen = row.choice is not None and row.choice == self._at and self.has_focus
         ground = "selection" if chosen else "background"
         before = ink.strip([Span(" " * grid.edge), row.edge], "background")
-        inner = laid_out(Row(row.line, indent=grid.text - grid.edge - 1), grid.column - 1, ink)
+        inner = laid_out(ListRow(row.line, indent=grid.text - grid.edge - 1), grid.column - 1, ink)
         after = Span(" " * max(0, width - grid.edge - grid.column))
         return Strip.join([before, ink.strip(inner, ground), ink.strip([after], "background")])
 

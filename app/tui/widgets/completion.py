@@ -19,7 +19,7 @@ LABEL_SHARE = 2
 
 
 @dataclass(frozen=True)
-class Offer:
+class Suggestion:
     """One thing the draft may become: `text` takes the place of what was typed."""
 
     text: str
@@ -40,7 +40,7 @@ class CompletionList(Static):
         super().__init__("", id="completion", markup=False)
         self._glyphs = glyphs
         self._grid = grid_of(80)
-        self._offers: Sequence[Offer] = ()
+        self._offers: Sequence[Suggestion] = ()
         self._cursor = 0
         self.span = (0, 0)
         """Where in the draft the offers go."""
@@ -51,12 +51,12 @@ class CompletionList(Static):
         return bool(self._offers)
 
     @property
-    def offers(self) -> Sequence[Offer]:
+    def offers(self) -> Sequence[Suggestion]:
         """What is offered."""
         return self._offers
 
     @property
-    def chosen(self) -> Offer | None:
+    def chosen(self) -> Suggestion | None:
         """The selected offer."""
         return self._offers[self._cursor] if self._offers else None
 
@@ -66,7 +66,7 @@ class CompletionList(Static):
         self.styles.margin = (0, 0, rows_below, 0)
         self._draw()
 
-    def show(self, offers: Sequence[Offer], span: tuple[int, int]) -> None:
+    def show(self, offers: Sequence[Suggestion], span: tuple[int, int]) -> None:
         """Offer these; none closes the list."""
         self._offers, self.span, self._cursor = tuple(offers), span, 0
         self.display = bool(offers)

@@ -34,7 +34,7 @@ from app.tui.widgets.key_order import KeysInOrder
 from app.tui.widgets.soft_rows import SoftArea
 
 if TYPE_CHECKING:
-    from app.tui.vi.bindings import ViHand
+    from app.tui.vi.bindings import ViBindings
 
 PLACEHOLDER = "message   / command   @ file   ! shell"
 GATHER_KEYS = 200
@@ -107,7 +107,7 @@ class Draft(KeysInOrder, SoftArea):
         """Whether something beside an empty draft takes a step up (-1) or down."""
         self.pictures_in: Callable[[str], str | None] = lambda text: None
         """What stands in the draft for a paste that is the paths of pictures, and nothing else."""
-        self.vi: ViHand | None = None
+        self.vi: ViBindings | None = None
         """Who takes the keys first, for a person who wants vi's."""
         self._most_rows = 8
         self._walked_to: str | None = None

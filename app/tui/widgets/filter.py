@@ -12,8 +12,8 @@ from textual.widgets import Input
 from app.terminal.output import one_row, sanitize
 from app.tui.widgets.cells import Line, Span, width_of
 from app.tui.widgets.key_order import KeysInOrder
-from app.tui.widgets.rows import Lines, Row
-from app.tui.widgets.style import ink_of
+from app.tui.widgets.rows import Lines, ListRow
+from app.tui.widgets.style import style_of
 
 MAX_CHARS = 4000
 MAX_PASTE_CHARS = 100_000
@@ -90,8 +90,8 @@ class Filter(Horizontal):
     def __init__(self, placeholder: str = "type to filter", value: str = "") -> None:
         super().__init__()
         self.input = FilterInput(placeholder, value)
-        self._prompt = Lines([Row(())], id="prompt")
-        self._fact = Lines([Row(())], id="fact")
+        self._prompt = Lines([ListRow(())], id="prompt")
+        self._fact = Lines([ListRow(())], id="fact")
         self._hidden = False
 
     def compose(self) -> ComposeResult:
@@ -108,7 +108,7 @@ class Filter(Horizontal):
         """A fact at the right end."""
         spans = [Span(fact, "muted")] if isinstance(fact, str) else list(fact)
         self._fact.styles.width = (width_of(spans) + 2) if spans else 0
-        self._fact.show([Row(spans, indent=2)])
+        self._fact.show([ListRow(spans, indent=2)])
 
     def ask(self, placeholder: str, value: str = "") -> None:
         """Let something else be typed here; the caret goes to its end. Nobody is told of a change."""
@@ -137,6 +137,6 @@ class Filter(Horizontal):
         self._show_prompt(focused=focused)
 
     def _show_prompt(self, *, focused: bool) -> None:
-        ink = ink_of(self)
+        ink = style_of(self)
         mark = ink.glyphs.prompt if focused and not self._hidden else " "
-        self._prompt.show([Row((Span(mark, "primary", bold=True),), indent=0)])
+        self._prompt.show([ListRow((Span(mark, "primary", bold=True),), indent=0)])

@@ -11,9 +11,10 @@ from textual.events import Paste
 from textual.message import Message
 
 from app.tui.grid import Grid
+from app.tui.transcript.entries import KeyChoice
 from app.tui.widgets.cells import Line, Span, cut, cut_left, fitted, plain, wrapped
-from app.tui.widgets.choices import DETAIL_AT, Choice, ChoicePage, PageRow
-from app.tui.widgets.style import Ink
+from app.tui.widgets.choices import DETAIL_AT, ChoicePage, PageRow
+from app.tui.widgets.style import WidgetStyle
 
 MOST_PATH_CHARS = 4096
 
@@ -45,12 +46,12 @@ class FirstRun(ChoicePage):
         id: str | None = "first-run",
     ) -> None:
         choices = [
-            Choice(STARTER, "download the starter", starter),
-            Choice(OPEN, "open a GGUF file", "or drop its path here"),
-            Choice(PULL, "pull from Hugging Face", "owner/name"),
+            KeyChoice(STARTER, "download the starter", starter),
+            KeyChoice(OPEN, "open a GGUF file", "or drop its path here"),
+            KeyChoice(PULL, "pull from Hugging Face", "owner/name"),
         ]
         if servers:
-            choices.append(Choice(SERVER, "use a server", "any OpenAI-compatible URL"))
+            choices.append(KeyChoice(SERVER, "use a server", "any OpenAI-compatible URL"))
         super().__init__(choices, id=id)
         self._looked = [(plain(path), plain(found)) for path, found in looked]
         self._download: Download | None = None
@@ -86,7 +87,7 @@ class FirstRun(ChoicePage):
         self._problem = (plain(reason), plain(remedy))
         self.show()
 
-    def page(self, grid: Grid, ink: Ink, height: int) -> list[PageRow]:
+    def page(self, grid: Grid, ink: WidgetStyle, height: int) -> list[PageRow]:
         parts = [
             [self._title(ink)],
             [_row(Span("No model here yet.", bold=True))],
@@ -110,14 +111,14 @@ class FirstRun(ChoicePage):
                 return rows
         return [*news, *choices] if self._download or self._problem else choices
 
-    def _title(self, ink: Ink) -> PageRow:
+    def _title(self, ink: WidgetStyle) -> PageRow:
         words = Span("  chat with models on this machine", "muted")
         return PageRow(Span(ink.glyphs.ember[0], "primary"), (Span("fireside", "primary", bold=True), words))
 
     def _looked_in_short(self) -> PageRow:
         return _row(Span(f"looked in {len(self._looked)} folders", "muted"))
 
-    def _looked_rows(self, ink: Ink) -> list[PageRow]:
+    def _looked_rows(self, ink: WidgetStyle) -> list[PageRow]:
         rows = [_row(Span("looked in", "muted"))]
         room = DETAIL_AT - 4
         for path, found in self._looked:
@@ -126,7 +127,7 @@ class FirstRun(ChoicePage):
             rows.append(_row(aside, *fitted((Span(shown),), room + 2), Span(found, "muted")))
         return rows
 
-    def _news(self, grid: Grid, ink: Ink) -> list[Line]:
+    def _news(self, grid: Grid, ink: WidgetStyle) -> list[Line]:
         if self._problem is not None:
             reason, remedy = self._problem
             lines: list[Line] = [
@@ -160,7 +161,7 @@ def _apart(parts: Sequence[Sequence[PageRow]]) -> list[PageRow]:
     return rows
 
 
-def _progress_lines(download: Download, measure: int, ink: Ink) -> list[Line]:
+def _progress_lines(download: Download, measure: int, ink: WidgetStyle) -> list[Line]:
     """Two rows: a meter with its number, and how to stop it."""
     cells = max(8, min(32, measure - 40))
     name = f"fetching {plain(download.name)}"

@@ -17,7 +17,7 @@ from app.terminal.text_rows import RowSpans, Span, cut, width_of, wrapped
 from app.tui.grid import Grid, grid_of
 from app.tui.widgets.cells import plain
 
-__all__ = ["MOST_CHATS", "STARTER", "Facts", "Opening", "Recent", "Row", "opening_rows"]
+__all__ = ["MOST_CHATS", "STARTER", "Facts", "Opening", "OpeningRow", "Recent", "opening_rows"]
 MOST_CHATS = 3
 _WHAT_CELLS = 13
 _VERB = "continue "
@@ -55,7 +55,7 @@ class Facts(NamedTuple):
     """Whether there are more chats than these."""
 
 
-class Row(NamedTuple):
+class OpeningRow(NamedTuple):
     """A row from the edge on; `chat` is the place of the chat it continues."""
 
     edge: Span
@@ -63,15 +63,17 @@ class Row(NamedTuple):
     chat: int | None = None
 
 
-BLANK = Row((" ", ""), [])
+BLANK = OpeningRow((" ", ""), [])
 
 
 def opening_rows(
     facts: Facts, at: int, grid: Grid, height: int, glyphs: Glyphs, label: Callable[[str], str]
-) -> list[Row]:
+) -> list[OpeningRow]:
     """The page in at most `height` rows; what is least needed goes first. `at` is the chosen chat."""
     title, small = _title(facts, grid, glyphs, label), _small(facts, grid, label)
-    tries = [Row((" ", ""), _pair((what, "bold"), [(does, "$muted")], grid, glyphs)) for what, does in _TRY]
+    tries = [
+        OpeningRow((" ", ""), _pair((what, "bold"), [(does, "$muted")], grid, glyphs)) for what, does in _TRY
+    ]
     chats = [_chat(facts, place, at, grid, glyphs, label) for place in range(len(facts.recent))]
     here = chats[at : at + 1]
     more = [_all_chats(grid, glyphs, label)] if facts.more and label("chats") else []
@@ -84,7 +86,7 @@ def opening_rows(
         [[*title, *here, *kept]],
         [title],
     ):
-        rows: list[Row] = []
+        rows: list[OpeningRow] = []
         for part in filter(None, parts):
             rows += [*([BLANK] if rows else []), *part]
         if len(rows) <= height:
@@ -92,7 +94,7 @@ def opening_rows(
     return []
 
 
-def _title(facts: Facts, grid: Grid, glyphs: Glyphs, label: Callable[[str], str]) -> list[Row]:
+def _title(facts: Facts, grid: Grid, glyphs: Glyphs, label: Callable[[str], str]) -> list[OpeningRow]:
     missing = f"no model is loaded; {label('models') or '/model'} shows what there is"
     told = plain(facts.model) or (missing if facts.failed else "loading the model")
     words = [told, f"{short_count(facts.window)} context"] if facts.model and facts.window else [told]
@@ -102,7 +104,11 @@ def _title(facts: Facts, grid: Grid, glyphs: Glyphs, label: Callable[[str], str]
     spans: RowSpans = [("fireside", "bold $primary"), ("  ", "")]
     while len(words) > 1 and width_of([(", ".join(words), "")]) > room:
         words.pop(1)
-    return [Row((glyphs.ember[0], "$primary"), [*spans, (cut(", ".join(words), room, glyphs.cut_right), "")])]
+    return [
+        OpeningRow(
+            (glyphs.ember[0], "$primary"), [*spans, (cut(", ".join(words), room, glyphs.cut_right), "")]
+        )
+    ]
 
 
 def _where(facts: Facts) -> str:
@@ -116,22 +122,24 @@ def _where(facts: Facts) -> str:
     return "on this machine's GPU"
 
 
-def _small(facts: Facts, grid: Grid, label: Callable[[str], str]) -> list[Row]:
+def _small(facts: Facts, grid: Grid, label: Callable[[str], str]) -> list[OpeningRow]:
     if not (facts.starter and facts.model):
         return []
     key = label("models") or "/model"
     words = f"A small model, quick and often wrong; {key} chooses another."
-    return [Row((" ", ""), [(line, "$muted")]) for line in wrapped(words, grid.measure)]
+    return [OpeningRow((" ", ""), [(line, "$muted")]) for line in wrapped(words, grid.measure)]
 
 
-def _kept(facts: Facts, grid: Grid) -> list[Row]:
+def _kept(facts: Facts, grid: Grid) -> list[OpeningRow]:
     if not facts.private:
         return []
     words = "Private: nothing of this chat is saved."
-    return [Row((" ", ""), [(line, "$muted")]) for line in wrapped(words, grid.measure)]
+    return [OpeningRow((" ", ""), [(line, "$muted")]) for line in wrapped(words, grid.measure)]
 
 
-def _chat(facts: Facts, place: int, at: int, grid: Grid, glyphs: Glyphs, label: Callable[[str], str]) -> Row:
+def _chat(
+    facts: Facts, place: int, at: int, grid: Grid, glyphs: Glyphs, label: Callable[[str], str]
+) -> OpeningRow:
     chat, chosen = facts.recent[place], place == at
     what: Span = (label("send") if chosen else "", "bold")
     room = min(grid.measure, _AGE_AT) - _WHAT_CELLS - len(_VERB) - len(chat.age) - 2
@@ -140,11 +148,11 @@ def _chat(facts: Facts, place: int, at: int, grid: Grid, glyphs: Glyphs, label: 
     verb = (_VERB if chosen else " " * len(_VERB), "$muted")
     told = [verb, (name, "" if chosen else "$muted"), ("  ", ""), (chat.age, "$muted")]
     edge: Span = (glyphs.edge, "$primary") if chosen else (" ", "")
-    return Row(edge, _pair(what, told, grid, glyphs), place)
+    return OpeningRow(edge, _pair(what, told, grid, glyphs), place)
 
 
-def _all_chats(grid: Grid, glyphs: Glyphs, label: Callable[[str], str]) -> Row:
-    return Row((" ", ""), _pair((label("chats"), "bold"), [("all chats", "$muted")], grid, glyphs))
+def _all_chats(grid: Grid, glyphs: Glyphs, label: Callable[[str], str]) -> OpeningRow:
+    return OpeningRow((" ", ""), _pair((label("chats"), "bold"), [("all chats", "$muted")], grid, glyphs))
 
 
 def _pair(what: Span, told: Sequence[Span], grid: Grid, glyphs: Glyphs) -> RowSpans:
@@ -173,7 +181,7 @@ class Opening(Static):
         self._grid, self._height = grid_of(80), 0
         self._facts = Facts()
         self._at = 0
-        self._rows: list[Row] = []
+        self._rows: list[OpeningRow] = []
 
     def show(self, facts: Facts | None, grid: Grid, height: int) -> None:
         """Tell `facts` in the columns of `grid` and at most `height` rows; None hides the page."""

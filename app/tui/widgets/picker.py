@@ -17,7 +17,7 @@ from app.tui.screens.dialog import Dialog, Hint, spread
 from app.tui.shell import Shell
 from app.tui.widgets.cells import Line, Span, fitted, marked, plain, width_of
 from app.tui.widgets.filter import Filter
-from app.tui.widgets.rows import BLANK, Lines, Row, RowList, heading
+from app.tui.widgets.rows import BLANK, Lines, ListRow, RowList, heading
 
 AT_ONCE = 2000
 """Entries ranked between two frames."""
@@ -151,10 +151,10 @@ class Picker(Dialog[str | None]):
         self.filter.say(f"{len(found):,} of {len(self._entries):,}" if query and self._entries else "")
         self.selected(self.chosen)
 
-    def rows_of(self, found: Sequence[tuple[Entry, Match]]) -> list[Row]:
+    def rows_of(self, found: Sequence[tuple[Entry, Match]]) -> list[ListRow]:
         """The list, with a heading above each group that is together."""
         label_width = self._label_width([entry for entry, _ in found])
-        rows: list[Row] = []
+        rows: list[ListRow] = []
         group = ""
         for entry, fit in found:
             if entry.group != group:
@@ -164,7 +164,7 @@ class Picker(Dialog[str | None]):
             rows.append(self.row_of(entry, fit, label_width))
         return rows
 
-    def row_of(self, entry: Entry, fit: Match, label_width: int) -> Row:
+    def row_of(self, entry: Entry, fit: Match, label_width: int) -> ListRow:
         """The row of one entry, what was typed marked in it."""
         label = plain(entry.label)
         places = [(start, min(end, len(label))) for start, end in fit.places if start < len(label)]
@@ -173,24 +173,24 @@ class Picker(Dialog[str | None]):
         if entry.detail:
             detail = (Span(plain(entry.detail), "muted"),)
             spans = [*fitted(spans, label_width, self.ink.glyphs.cut_right), Span("   "), *detail]
-        return Row(spans, entry.facts, entry.key, named=named)
+        return ListRow(spans, entry.facts, entry.key, named=named)
 
     def _label_width(self, entries: Sequence[Entry]) -> int:
         widest = max((width_of([Span(plain(entry.label))]) for entry in entries), default=0)
         return max(min(widest, self.inner_width * 2 // 5), min(_LEAST_LABEL, widest))
 
-    def _nothing(self, query: str) -> list[Row]:
+    def _nothing(self, query: str) -> list[ListRow]:
         if not self._entries:
-            return [Row((Span(plain(self._empty), bold=True),))]
+            return [ListRow((Span(plain(self._empty), bold=True),))]
         return [
-            Row(
+            ListRow(
                 (
                     Span("Nothing here matches ", bold=True),
                     Span(plain(query), bold=True),
                     Span(".", bold=True),
                 )
             ),
-            Row((Span("Fewer letters find more; they need not be adjacent.", "muted"),)),
+            ListRow((Span("Fewer letters find more; they need not be adjacent.", "muted"),)),
         ]
 
     def selected(self, entry: Entry | None) -> None:

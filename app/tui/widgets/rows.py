@@ -12,14 +12,14 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from app.tui.widgets.cells import Line, Span, joined, width_of
-from app.tui.widgets.style import Ink, ink_of
+from app.tui.widgets.style import WidgetStyle, style_of
 from app.tui.widgets.wheel import Wheel
 
 _KEPT_ON_SELECTION = frozenset(("success", "warning", "error"))
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ListRow:
     """One row: `left` is cut where `right` needs the room. Without a key it cannot be selected."""
 
     left: Line = ()
@@ -32,7 +32,7 @@ class Row:
     """A tone, where it is not that of the widget."""
 
 
-BLANK = Row()
+BLANK = ListRow()
 
 
 class Lines(Widget):
@@ -40,17 +40,17 @@ class Lines(Widget):
 
     DEFAULT_CSS = "Lines { height: auto; width: 1fr; background: $panel; }"
 
-    def __init__(self, rows: Iterable[Row] = (), *, ground: str = "panel", id: str | None = None) -> None:
+    def __init__(self, rows: Iterable[ListRow] = (), *, ground: str = "panel", id: str | None = None) -> None:
         super().__init__(id=id)
         self._rows = list(rows)
         self._ground = ground
 
     @property
-    def rows(self) -> Sequence[Row]:
+    def rows(self) -> Sequence[ListRow]:
         """What is shown."""
         return self._rows
 
-    def show(self, rows: Iterable[Row]) -> None:
+    def show(self, rows: Iterable[ListRow]) -> None:
         """Show other rows."""
         rows = list(rows)
         if rows != self._rows:
@@ -65,14 +65,14 @@ class Lines(Widget):
         return max((row.indent + width_of(row.left) + width_of(row.right) for row in self._rows), default=0)
 
     def render_line(self, y: int) -> Strip:
-        width, ink = self.size.width, ink_of(self)
+        width, ink = self.size.width, style_of(self)
         if y >= len(self._rows):
             return ink.strip([Span(" " * width)], self._ground)
         row = self._rows[y]
         return ink.strip(laid_out(row, width, ink), row.ground or self._ground)
 
 
-def laid_out(row: Row, width: int, ink: Ink) -> list[Span]:
+def laid_out(row: ListRow, width: int, ink: WidgetStyle) -> list[Span]:
     """A row in exactly `width` cells."""
     inner = joined(row.left, row.right, max(0, width - row.indent), mark=ink.glyphs.cut_right)
     return [Span(" " * min(row.indent, width)), *inner]
@@ -103,7 +103,7 @@ class RowList(Wheel, Widget, can_focus=False):
 
     def __init__(
         self,
-        rows: Iterable[Row] = (),
+        rows: Iterable[ListRow] = (),
         *,
         selected: str | None = None,
         ground: str = "panel",
@@ -118,7 +118,7 @@ class RowList(Wheel, Widget, can_focus=False):
         super().__init__(id=id)
         self._to_the_end = to_the_end
         self._one_click = one_click
-        self._rows: list[Row] = []
+        self._rows: list[ListRow] = []
         self._places: dict[str, int] = {}
         self._order: list[int] = []
         self._selected: str | None = None
@@ -131,7 +131,7 @@ class RowList(Wheel, Widget, can_focus=False):
     # ---- what is shown ---------------------------------------------------------------------
 
     @property
-    def rows(self) -> Sequence[Row]:
+    def rows(self) -> Sequence[ListRow]:
         """All rows, shown or not."""
         return self._rows
 
@@ -162,7 +162,7 @@ class RowList(Wheel, Widget, can_focus=False):
             self._marks = marks
             self.refresh()
 
-    def show(self, rows: Iterable[Row], selected: str | None = None) -> None:
+    def show(self, rows: Iterable[ListRow], selected: str | None = None) -> None:
         """Show other rows. The selection stays on its key where that is still there."""
         before = self._selected
         rows = list(rows)
@@ -172,7 +172,7 @@ class RowList(Wheel, Widget, can_focus=False):
         if self._selected is not None and self._selected != before:
             self.post_message(self.Selected(self._selected))
 
-    def change(self, row: Row) -> None:
+    def change(self, row: ListRow) -> None:
         """Replace the row of the same key, where there is one."""
         place = self._places.get(row.key or "")
         if place is None or self._rows[place] == row:
@@ -181,7 +181,7 @@ class RowList(Wheel, Widget, can_focus=False):
         if 0 <= (y := place - self._first) < self.size.height:
             self.refresh(Region(0, y, self.size.width, 1))
 
-    def _take(self, rows: list[Row], selected: str | None) -> None:
+    def _take(self, rows: list[ListRow], selected: str | None) -> None:
         self._rows = rows
         self._places = {row.key: index for index, row in enumerate(rows) if row.key is not None}
         self._order = sorted(self._places.values())
@@ -276,7 +276,7 @@ class RowList(Wheel, Widget, can_focus=False):
     # ---- drawing ---------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
-        ink, width = ink_of(self), self.size.width
+        ink, width = style_of(self), self.size.width
         place = y + self._first
         if place >= len(self._rows) or width < 3:
             return ink.strip([Span(" " * width)], self._ground)
@@ -291,7 +291,7 @@ class RowList(Wheel, Widget, can_focus=False):
         selected = selected_strip([*inner, Span(" ")], ink, self._ground, active=self._active)
         return Strip.join([selected, ink.strip([thumb], self._ground)])
 
-    def _thumb(self, y: int, ink: Ink) -> Span:
+    def _thumb(self, y: int, ink: WidgetStyle) -> Span:
         height, total = self.size.height, len(self._rows)
         if total <= height:
             return Span(" ")
@@ -300,7 +300,7 @@ class RowList(Wheel, Widget, can_focus=False):
         return Span(ink.glyphs.edge if top <= y < top + size else " ", "scrollbar")
 
 
-def selected_strip(inner: Line, ink: Ink, ground: str, *, active: bool) -> Strip:
+def selected_strip(inner: Line, ink: WidgetStyle, ground: str, *, active: bool) -> Strip:
     """The selected row: its mark, its own ground, quiet words as loud as the others."""
     if not active:
         # What has no focus keeps its place, not its glow.
@@ -311,11 +311,11 @@ def selected_strip(inner: Line, ink: Ink, ground: str, *, active: bool) -> Strip
     return Strip.join([mark, ink.strip(spans, "selection")])
 
 
-def heading(text: str, right: Line = ()) -> Row:
+def heading(text: str, right: Line = ()) -> ListRow:
     """A group's heading."""
-    return Row((Span(text, "muted"),), right)
+    return ListRow((Span(text, "muted"),), right)
 
 
-def lines(texts: Iterable[str], role: str = "text", indent: int = 2) -> list[Row]:
+def lines(texts: Iterable[str], role: str = "text", indent: int = 2) -> list[ListRow]:
     """Rows that are only read."""
-    return [Row((Span(text, role),), indent=indent) for text in texts]
+    return [ListRow((Span(text, role),), indent=indent) for text in texts]

@@ -18,8 +18,8 @@ from app.clock import now
 from app.frontend.ages import age, grouped
 from app.tui.frame import is_tall
 from app.tui.widgets.cells import Span, cut, fitted, plain
-from app.tui.widgets.rows import BLANK, Lines, Row, RowList, lines
-from app.tui.widgets.style import ink_of
+from app.tui.widgets.rows import BLANK, Lines, ListRow, RowList, lines
+from app.tui.widgets.style import style_of
 
 if TYPE_CHECKING:
     from app.sessions.snapshot import SessionSummary
@@ -122,14 +122,14 @@ def word_of(chat: ChatLine, now: float) -> Span:
             return Span(age(chat.updated_at, now), "muted")
 
 
-def chat_row(chat: ChatLine, width: int, now: float, glyphs: Glyphs, step: int = 0) -> Row:
+def chat_row(chat: ChatLine, width: int, now: float, glyphs: Glyphs, step: int = 0) -> ListRow:
     """The row of a chat in a pane of `width` cells, from the mark on."""
     word = word_of(chat, now)
     room = width - _TEXT_AT - _GAP - len(word.text) - _END
     title = cut(chat.title, room, glyphs.cut_right)
     bold = chat.state in ("asks", "new")
     name = (Span(" "), mark_of(chat.state, glyphs, step), Span(" "), Span(title, bold=bold))
-    return Row(name, (word,), chat.id, indent=0, named=4)
+    return ListRow(name, (word,), chat.id, indent=0, named=4)
 
 
 class ChatsPane(Vertical, can_focus=True):
@@ -238,30 +238,30 @@ class ChatsPane(Vertical, can_focus=True):
         self._head.show(self._head_rows())
         self._show_foot()
         self._show_mark()
-        rows: list[Row] = []
+        rows: list[ListRow] = []
         for name, chats in grouped(self._chats.values(), self._clock()):
             rows += [BLANK] if rows else []
-            rows.append(Row((Span(name, "muted"),), indent=_TEXT_AT - 1))
+            rows.append(ListRow((Span(name, "muted"),), indent=_TEXT_AT - 1))
             rows += [self._row(chat) for chat in chats]
         if self._has_more:
-            rows += [BLANK, Row((Span(_OLDER, "muted"),), indent=_TEXT_AT - 1)]
+            rows += [BLANK, ListRow((Span(_OLDER, "muted"),), indent=_TEXT_AT - 1)]
         if not rows and self._told:
             rows = lines(_NO_CHATS, "muted", indent=_TEXT_AT - 1)
         self._list.show(rows, self._wanted)
         self._wanted = None
 
     def _show_foot(self) -> None:
-        ink = ink_of(self)
+        ink = style_of(self)
         rows = [BLANK]
         if self._has_keys and self._chats and self.tells_keys:
             for pair in KEYS:
                 first, second = (
                     (Span(ink.key(key), bold=True), Span(f" {does}", "muted")) for key, does in pair
                 )
-                rows.append(Row((*fitted(first, _KEY_COLUMN), *second), indent=_TEXT_AT))
+                rows.append(ListRow((*fitted(first, _KEY_COLUMN), *second), indent=_TEXT_AT))
             rows.append(BLANK)
         if key := self._shell.label("search"):
-            rows.append(Row((Span(f"{key} search", "muted"),), indent=_TEXT_AT))
+            rows.append(ListRow((Span(f"{key} search", "muted"),), indent=_TEXT_AT))
         self._foot.show(rows)
 
     @property
@@ -273,14 +273,14 @@ class ChatsPane(Vertical, can_focus=True):
     def _shell(self) -> Shell:
         return cast("Shell", self.app)
 
-    def _head_rows(self) -> Sequence[Row]:
+    def _head_rows(self) -> Sequence[ListRow]:
         key = self._shell.label("new_chat")
         new = (Span(f"{key} new" if key else "", "muted"), Span(" " * _END))
-        row = Row((Span("chats", bold=True),), new, indent=_TEXT_AT)
+        row = ListRow((Span("chats", bold=True),), new, indent=_TEXT_AT)
         return [BLANK, row, BLANK] if is_tall(self.screen.size.height) else [row, BLANK]
 
-    def _row(self, chat: ChatLine) -> Row:
-        return chat_row(chat, self.size.width, self._clock(), ink_of(self).glyphs, self._step)
+    def _row(self, chat: ChatLine) -> ListRow:
+        return chat_row(chat, self.size.width, self._clock(), style_of(self).glyphs, self._step)
 
     def _pace(self) -> None:
         """The ember steps only while something runs."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from app.tui.shell import Shell
 
 
-class Ink:
+class WidgetStyle:
     """What a widget draws with. Made anew when the theme changes."""
 
     def __init__(self, palette: Palette, glyphs: Glyphs) -> None:
@@ -52,11 +52,11 @@ class Ink:
         return self.glyphs.key(name)
 
 
-def ink_of(node: MessagePump) -> Ink:
+def style_of(node: MessagePump) -> WidgetStyle:
     """The ink of the program that `node` is a part of, which is a Shell."""
     app = cast("Any", node).app
     shell = cast("Shell", app)
-    held: Ink | None = app.__dict__.get("_ink")
+    held: WidgetStyle | None = app.__dict__.get("_ink")
     if held is None or held.palette is not shell.palette or held.glyphs is not shell.glyphs:
-        held = app.__dict__["_ink"] = Ink(shell.palette, shell.glyphs)
+        held = app.__dict__["_ink"] = WidgetStyle(shell.palette, shell.glyphs)
     return held

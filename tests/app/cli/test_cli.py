@@ -105,21 +105,9 @@ def test_bench_passes_its_options_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen == [("a.gguf", True, True, ("decode", "prefill", "load"), 4)]
 
 
-def test_bench_measures_the_transcript_without_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[dict[str, object]] = []
-
-    def main(**options: object) -> int:
-        seen.append(options)
-        return 0
-
-    monkeypatch.setattr("app.tui.bench.main", main)
-    assert cli.main(["bench", "transcript", "--quick", "--json"]) == 0
-    assert seen == [{"as_json": True, "quick": True}]
-
-
-def test_bench_knows_what_it_can_measure(capfd: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["bench", "weather"]) == 2
-    assert "Choose engine or transcript." in capfd.readouterr().err
+def test_bench_measures_the_engine_only(capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", "transcript"]) == 2
+    assert "transcript" in capfd.readouterr().err
 
 
 def test_settings_are_shown_with_their_origin(

@@ -14,8 +14,8 @@ from app.cli import main
 from app.models import fetch
 from app.sessions.manager import SessionManager
 from app.sessions.store.store import Store
-from backend import hub, models
-from backend.hub import HubError, Offer, RepoFile
+from backend import downloads, models
+from backend.downloads import DownloadError, RemoteFile, RepoFile
 from tests.app.double import Double
 from tests.app.process import fireside, start
 
@@ -144,18 +144,20 @@ def test_rm_deletes_a_model_of_the_own_folder(
 
 
 @pytest.fixture
-def offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Offer:
+def offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RemoteFile:
     file = RepoFile("m-Q4_0.gguf", 2_000_000, "")
-    wanted = Offer("ann/m", "main", "mit", "Q4_0", (file,), tmp_path / "m", 2_000_000, 10**12)
-    monkeypatch.setattr(hub, "offer", lambda name, projector: wanted)
+    wanted = RemoteFile("ann/m", "main", "mit", "Q4_0", (file,), tmp_path / "m", 2_000_000, 10**12)
+    monkeypatch.setattr(downloads, "offer", lambda name, projector: wanted)
     return wanted
 
 
 def test_pull_shows_size_and_licence_and_asks(
-    offered: Offer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    offered: RemoteFile, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pulled: list[Offer] = []
-    monkeypatch.setattr(hub, "pull", lambda wanted, progress: pulled.append(wanted) or wanted.model_path)
+    pulled: list[RemoteFile] = []
+    monkeypatch.setattr(
+        downloads, "pull", lambda wanted, progress: pulled.append(wanted) or wanted.model_path
+    )
     assert main.main(["models", "pull", "ann/m"]) == 1
     errors = capsys.readouterr().err
     assert "2.0 MB" in errors
@@ -170,10 +172,10 @@ def test_pull_shows_size_and_licence_and_asks(
 def test_a_hub_that_fails_is_exit_3(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(name: str, projector: bool) -> Offer:
-        raise HubError("The hub has no repository ann/m.", remedy="Check the name.")
+    def fail(name: str, projector: bool) -> RemoteFile:
+        raise DownloadError("The hub has no repository ann/m.", remedy="Check the name.")
 
-    monkeypatch.setattr(hub, "offer", fail)
+    monkeypatch.setattr(downloads, "offer", fail)
     assert main.main(["models", "pull", "ann/m"]) == 3
     assert "Check the name." in capsys.readouterr().err
 
@@ -183,10 +185,10 @@ def test_the_meter_never_stops_a_download() -> None:
 
 
 def test_a_model_of_the_hub_is_asked_for_once_and_then_loaded(
-    offered: Offer, double: Double, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    offered: RemoteFile, double: Double, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     questions: list[str] = []
-    monkeypatch.setattr(hub, "pull", lambda wanted, progress: wanted.model_path)
+    monkeypatch.setattr(downloads, "pull", lambda wanted, progress: wanted.model_path)
     monkeypatch.setattr(fetch, "is_terminal", lambda stream: True)
     monkeypatch.setattr(fetch, "agreed", lambda question: questions.append(question) or True)
     assert main.main(["-m", "ann/m", "-p", "hi"]) == 0
@@ -196,7 +198,7 @@ def test_a_model_of_the_hub_is_asked_for_once_and_then_loaded(
 
 
 def test_who_says_no_gets_no_download(
-    offered: Offer, double: Double, monkeypatch: pytest.MonkeyPatch
+    offered: RemoteFile, double: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch, "is_terminal", lambda stream: True)
     monkeypatch.setattr(fetch, "agreed", lambda question: False)
@@ -207,13 +209,15 @@ def test_who_says_no_gets_no_download(
 def test_without_a_person_a_model_of_the_hub_is_exit_3_with_the_line(
     double: Double, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(hub, "offer", lambda name, projector: pytest.fail("the hub was asked"))
+    monkeypatch.setattr(downloads, "offer", lambda name, projector: pytest.fail("the hub was asked"))
     assert main.main(["-m", "ann/m:Q4_0", "-p", "hi"]) == 3
     assert "fireside models pull ann/m:Q4_0, or add --pull." in capsys.readouterr().err
 
 
-def test_pull_allows_it_beforehand(offered: Offer, double: Double, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "pull", lambda wanted, progress: wanted.model_path)
+def test_pull_allows_it_beforehand(
+    offered: RemoteFile, double: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(downloads, "pull", lambda wanted, progress: wanted.model_path)
     assert main.main(["-m", "ann/m", "-p", "hi", "--pull"]) == 0
     assert double.options["source"] == str(offered.model_path)
 

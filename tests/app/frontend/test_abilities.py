@@ -10,7 +10,7 @@ import pytest
 
 from app.frontend.abilities import unmet, without_tools
 from app.sessions.errors import FiresideError
-from app.sessions.turn.engine_lease import EngineDesk
+from app.sessions.turn.engine_lease import EngineLease
 from app.settings.config import Settings, Value
 from backend.chat_engine import LoadSpec, Progress
 from backend.engines.host import EngineHost
@@ -43,7 +43,7 @@ def flat(text: str) -> str:
 
 
 async def test_the_desk_keeps_the_model_of_before() -> None:
-    desk = EngineDesk(Choosy(closed=True), LoadSpec())
+    desk = EngineLease(Choosy(closed=True), LoadSpec())
     await desk.load("first", {"slots": 2}, lambda _: None)
     with pytest.raises(FiresideError, match="smolm"):
         await desk.load("smolm", {}, lambda _: None)

@@ -9,8 +9,8 @@ import pytest
 from app.terminal.glyphs import ASCII, UNICODE, Glyphs
 from app.tui.transcript.entries import (
     Answer,
-    Choice,
     ErrorEntry,
+    KeyChoice,
     NameRow,
     Note,
     Progress,
@@ -50,7 +50,7 @@ def every_kind(text: str) -> list[Entry]:
         thought,
         *calls,
         Answer(blocks),
-        ErrorEntry(text, text, safe=text, remedy=text, choices=[Choice(text, text, text)], chosen=0),
+        ErrorEntry(text, text, safe=text, remedy=text, choices=[KeyChoice(text, text, text)], chosen=0),
         note,
         PictureRow(text, size=text, problem=text),
         Progress(text, 2.0, left=text, facts=(text,)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.frontend.ink import own_ink
+from app.frontend.markdown_style import own_style
 from app.markdown.links import SHOWN_CHARS, target_note, web_address
 from app.markdown.markdown import MarkdownText
 from app.markdown.rows import COLOUR, Mode
@@ -42,7 +42,7 @@ def shown(source: str, mode: Mode) -> str:
 @pytest.mark.parametrize("source", TRAPS)
 def test_a_link_whose_text_is_not_its_target_shows_the_target(source: str, mode: Mode) -> None:
     assert TRAPS[source] in shown(source, mode)
-    assert TRAPS[source] in render_block(source, 160, own_ink())
+    assert TRAPS[source] in render_block(source, 160, own_style())
 
 
 @pytest.mark.parametrize(

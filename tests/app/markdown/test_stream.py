@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.frontend.ink import own_ink
+from app.frontend.markdown_style import own_style
 from app.markdown.stream import MarkdownStream, render_block
 
 SIZE = os.terminal_size((40, 30))
@@ -61,7 +61,7 @@ class Screen:
 
 def shown(text: str, cuts: list[int], *, draw: bool = True) -> str:
     out = io.StringIO()
-    stream = MarkdownStream(out, own_ink)
+    stream = MarkdownStream(out, own_style)
     edges = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
     for start, end in pairwise(edges):
         stream.write(text[start:end])
@@ -119,7 +119,7 @@ def test_a_reply_that_was_stopped_stays_as_it_was_shown() -> None:
 
 def test_control_characters_never_reach_the_terminal() -> None:
     out = io.StringIO()
-    stream = MarkdownStream(out, own_ink)
+    stream = MarkdownStream(out, own_style)
     stream.write("a\x1b]0;owned\x07b\x9b2J")
     stream.finish(draw=False)
     assert "\x1b" not in out.getvalue()
@@ -129,7 +129,7 @@ def test_control_characters_never_reach_the_terminal() -> None:
 def test_a_block_taller_than_the_screen_is_left_alone() -> None:
     text = "```\n" + "".join(f"line {number}\n" for number in range(60)) + "```\n"
     out = io.StringIO()
-    stream = MarkdownStream(out, own_ink)
+    stream = MarkdownStream(out, own_style)
     stream.write(text)
     stream.finish()
     assert "\x1b[" not in out.getvalue()
@@ -138,7 +138,7 @@ def test_a_block_taller_than_the_screen_is_left_alone() -> None:
 
 def test_a_line_of_doubtful_width_that_wraps_is_left_alone() -> None:
     out = io.StringIO()
-    stream = MarkdownStream(out, own_ink)
+    stream = MarkdownStream(out, own_style)
     stream.write("\N{FAMILY}\u200d\N{FAMILY}" * 20)
     stream.finish()
     assert "\x1b[" not in out.getvalue()
@@ -146,7 +146,7 @@ def test_a_line_of_doubtful_width_that_wraps_is_left_alone() -> None:
 
 def test_a_resized_screen_leaves_the_block_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.StringIO()
-    stream = MarkdownStream(out, own_ink)
+    stream = MarkdownStream(out, own_style)
     stream.write("some **words**")
     monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((20, 30)))
     stream.finish()
@@ -175,7 +175,7 @@ def test_a_block_closes_when_it_cannot_grow(
     closed: list[str] = []
     for size in (1, len(source)):
         closed.clear()
-        stream = MarkdownStream(io.StringIO(), own_ink)
+        stream = MarkdownStream(io.StringIO(), own_style)
         monkeypatch.setattr(stream, "_settle", closed.append)
         for at in range(0, len(source), size):
             stream.write(source[at : at + size])
@@ -185,4 +185,4 @@ def test_a_block_closes_when_it_cannot_grow(
 @pytest.mark.parametrize("text", ["keep 3<x and y>1 ok", "List<Item>", "<name>value</name>", "<!-- note -->"])
 def test_text_that_looks_like_html_stays(text: str) -> None:
     assert shown(text, []) == text
-    assert render_block(text, 40, own_ink()).strip() == text
+    assert render_block(text, 40, own_style()).strip() == text

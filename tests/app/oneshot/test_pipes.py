@@ -49,7 +49,7 @@ UNUSED = {
         "tools",
         "themes",
     ),
-    *("backend.hub", "backend.engines.host", "backend.bench"),
+    *("backend.downloads", "backend.engines.host", "backend.bench"),
 }
 GGUF = "4747554603000000"
 TWO_BY_NONE = "0200000004" + "00" * 27

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from app.frontend.start import Start
-from app.markdown.sgr import Ink, Span
+from app.markdown.sgr import Span, TerminalStyle
 from app.repl.console import Ended, Line
 from app.repl.face import ReplFace
 from app.repl.loop import Loop
@@ -139,7 +139,7 @@ async def chat(
     engine = engine or ScriptedEngine(scripts, closed=True)
     person = Person(list(steps), list(answers), piped)
     begin = Start(settings or Settings({}), tools=(), **start)
-    ink = Ink(palette(read("hearth"), None), UNICODE)
+    ink = TerminalStyle(palette(read("hearth"), None), UNICODE)
     out = io.StringIO()
     live: list[str] = []
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.markdown.markdown import MarkdownText
 from app.markdown.rows import COLOUR, Mode, Row
-from app.markdown.sgr import Ink
+from app.markdown.sgr import TerminalStyle
 from app.repl import settling
 from app.repl.page import StyledPage
 from app.repl.settling import SettlingText
@@ -174,7 +174,9 @@ async def test_what_was_passed_over_is_shown_though_no_more_text_comes(
     monkeypatch.setattr(settling, "SLOW_S", -1.0)  # every layout counts as a slow one
     monkeypatch.setattr(settling, "LAYOUT_SHARE", 100)
     put: list[str] = []
-    page = StyledPage(Ink(palette(read("hearth"), None), UNICODE), put.extend, lambda _: None, lambda: 80)
+    page = StyledPage(
+        TerminalStyle(palette(read("hearth"), None), UNICODE), put.extend, lambda _: None, lambda: 80
+    )
     for number in range(6):
         page.answer(f"Paragraph {number}.\n\n")
     assert not any("Paragraph 4." in row for row in put)

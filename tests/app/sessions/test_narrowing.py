@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from app.sessions.events import ElicitationRequestEvent, ElicitationResolvedEvent, PolicyDeniedEvent
 from app.sessions.items import FunctionCallOutput
-from app.sessions.tools_adapter import ToolsRoom
+from app.sessions.tools_adapter import ToolsAdapter
 from app.sessions.turn.live import LiveSession
 from app.sessions.turn.toolbox import MODES, Mode, ToolRun, bounded, is_as_wide
 from backend.engines.scripted import Pause
@@ -234,13 +234,13 @@ async def test_a_tool_that_is_still_getting_ready_does_not_begin(
         approve="all",
     )
     live = await chat.manager.live(chat.session_id)
-    folder = ToolsRoom.folder
+    folder = ToolsAdapter.folder
 
-    def narrowing(self: ToolsRoom, name: str) -> Path | None:
+    def narrowing(self: ToolsAdapter, name: str) -> Path | None:
         tighten(live)
         return folder(self, name)
 
-    monkeypatch.setattr(ToolsRoom, "folder", narrowing)
+    monkeypatch.setattr(ToolsAdapter, "folder", narrowing)
     await chat.say()
     assert not (tmp_path / "a").exists()
     [found] = await outputs(chat)

@@ -31,7 +31,7 @@ from app.sessions.items import ITEM_TYPES, item_from_wire, user_message
 from app.sessions.store import database
 from app.sessions.store.database import Database
 from app.sessions.store.store import Store
-from app.sessions.turn.event_bus import MAX_BEHIND, Hub
+from app.sessions.turn.event_bus import MAX_BEHIND, EventBus
 from tests.app.files.pdfs import encrypted, pdf
 from tests.app.sessions.conftest import MakeRoom
 
@@ -115,7 +115,7 @@ def test_3_any_object_is_an_item_or_refused(kind: str, fields: dict[str, Any]) -
 
 
 async def test_2_3_a_slow_subscriber_is_cut_off_and_the_others_are_not() -> None:
-    hub = Hub()
+    hub = EventBus()
     slow, quick = hub.subscribe(), hub.subscribe()
     assert isinstance(await anext(quick), SessionHeartbeatEvent)
     for number in range(MAX_BEHIND + 5):
@@ -130,12 +130,12 @@ async def test_2_3_a_slow_subscriber_is_cut_off_and_the_others_are_not() -> None
 
 
 async def test_2_1_silence_is_broken_by_heartbeats() -> None:
-    subscription = Hub().subscribe(heartbeat_s=0.01)
+    subscription = EventBus().subscribe(heartbeat_s=0.01)
     assert [type(await anext(subscription)) for _ in range(3)] == [SessionHeartbeatEvent] * 3
 
 
 async def test_2_6_closing_the_hub_ends_the_iteration() -> None:
-    hub = Hub()
+    hub = EventBus()
     subscription = hub.subscribe()
     hub.publish(OutputItemDoneEvent(item=user_message("x")))
     hub.close()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.terminal.glyphs import ASCII, UNICODE
-from app.tui.chat.reply import Reply
+from app.tui.chat.reply import LiveReply
 from backend.engines.scripted import CARD, Pause, ScriptedEngine
 from backend.types import EngineError, ReasoningPiece, ToolCall
 from tests.app.tui.pilot import Running, running
@@ -40,7 +40,7 @@ READ = ToolCall("c0", "read_file", {"path": "src/config.py"})
 @pytest.fixture(autouse=True)
 def still_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.tui.chat.story.clock", lambda seconds: "14:02")
-    monkeypatch.setattr("app.tui.chat.follower.Reply", partial(Reply, seconds=lambda: 0.0))
+    monkeypatch.setattr("app.tui.chat.follower.LiveReply", partial(LiveReply, seconds=lambda: 0.0))
 
 
 def engine(*scripts: Any) -> ScriptedEngine:

@@ -8,7 +8,7 @@ import pytest
 
 from backend import bench
 from backend.bench import Options
-from backend.bench.cases import CASES, Bench, Row, attention_advice
+from backend.bench.cases import CASES, Bench, ResultRow, attention_advice
 from backend.bench.pairs import Estimate, Target
 from backend.bench.report import head, line
 from backend.bench.sides import LocalSide, RemoteSide, make_side
@@ -43,7 +43,7 @@ def test_a_quick_run_yields_every_field(tiny_llama: Path) -> None:
         "decode 8 sequences at 64 tokens, flash attention off",
     ]
     for row in found["rows"]:
-        assert set(row) == set(Row.__dataclass_fields__)
+        assert set(row) == set(ResultRow.__dataclass_fields__)
         assert row["ours"] > 0 and row["theirs"] > 0 and row["note"] == ""
         assert row["ratio"]["low"] <= row["ratio"]["median"] <= row["ratio"]["high"]
         assert row["ratio"]["count"] == 2
@@ -163,7 +163,9 @@ def test_the_command_prints_one_object(tiny_llama: Path, capsys: pytest.CaptureF
 
 def test_a_line_shows_ratio_interval_verdict_and_repeats() -> None:
     ratio = Estimate(0.991, 0.985, 0.998, 10, repeats=3, noisy=0)
-    row = Row("decode", "decode alone", "tok/s", 101.5, 102.4, ratio, Target("at least", 0.98), "reached")
+    row = ResultRow(
+        "decode", "decode alone", "tok/s", 101.5, 102.4, ratio, Target("at least", 0.98), "reached"
+    )
     text = line(row)
     assert text.startswith("decode alone")
     for part in ("101.5", "102.4", "0.991 [0.985 0.998]", "at least 0.98: reached", "3 repeated"):

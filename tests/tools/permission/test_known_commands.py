@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tools.builtin.shell import run_shell
 from tools.definition import Touch, tool
 from tools.permission.known_commands import UnknownCommandError, understand
-from tools.permission.offers import why_not_obeyed
 from tools.permission.permissions import decide
 from tools.permission.rules import Rule
+from tools.permission.scope_options import why_not_obeyed
 from tools.permission.shell_words import parse_command
 from tools.workspace import Workspace
 

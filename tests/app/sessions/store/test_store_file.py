@@ -22,7 +22,7 @@ from app.sessions.store.locks import SessionLocks
 from app.sessions.store.rows import Change, SessionRecord
 from app.sessions.store.store import Store
 from app.sessions.store.store_file import DamagedStoreError, Mark, keep_aside
-from app.sessions.tools_adapter import ToolsRoom
+from app.sessions.tools_adapter import ToolsAdapter
 from app.sessions.turn.files import SessionFiles
 from backend.engines.scripted import ScriptedEngine
 
@@ -72,11 +72,11 @@ def watch(event, args):
         opened.append(name)
 sys.addaudithook(watch)
 from app.doctor.surroundings import store as doctor
-from app.oneshot import keep; from app.cli import session_commands
+from app.oneshot import archive; from app.cli import session_commands
 from app.sessions.store.preview import newest_of
 from app.sessions.manager import SessionManager
 from app.sessions.store.store import Store
-from app.oneshot.sinks import Reply
+from app.oneshot.sinks import ReplySoFar
 from backend.engines.scripted import ScriptedEngine
 async def main():
     file = paths.data_dir() / "chats.db"
@@ -88,7 +88,7 @@ async def main():
             await two.export((await two.list())[0].id, "jsonl")
         assert await asyncio.to_thread(newest_of, file, None, 5)
         assert (await asyncio.to_thread(doctor)).state == "ok"
-        assert await asyncio.to_thread(keep.keep, "q", None, [Reply("a")], "m")
+        assert await asyncio.to_thread(archive.keep, "q", None, [ReplySoFar("a")], "m")
         await asyncio.to_thread(lambda: session_commands.show_all(limit=5, archived=True, as_json=True))
 asyncio.run(main())
 assert not opened, opened
@@ -108,7 +108,7 @@ async def test_no_file_of_an_open_store_is_read_or_written_for_a_person_or_a_mod
     store = Store(path)
     await add(store, "a")
     (tmp_path / "another name").symlink_to(path)
-    space, _ = ToolsRoom().space(tmp_path)
+    space, _ = ToolsAdapter().space(tmp_path)
     assert space is not None
     for file in (path, Path(f"{path}-wal"), Path(f"{path}-shm"), tmp_path / "another name"):
         with pytest.raises(OSError, match="store of your chats"):

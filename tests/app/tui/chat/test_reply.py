@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from app.sessions.items import FunctionCall, FunctionCallOutput
-from app.tui.chat.reply import Reply
+from app.tui.chat.reply import LiveReply
 from app.tui.chat.story import Story
 from app.tui.transcript.entries import Progress
 from app.tui.transcript.entry import Entry
@@ -68,7 +68,7 @@ async def test_messages_that_waited_are_answered_below_the_last_of_them() -> Non
 
 def test_a_rate_of_reading_is_told_once_it_is_known() -> None:
     clock = [0.0]
-    reply = Reply(QuietPage(), Story("model"), seconds=lambda: clock[0])
+    reply = LiveReply(QuietPage(), Story("model"), seconds=lambda: clock[0])
     shown: list[tuple[str, tuple[str, ...]]] = []
     for clock[0], done in ((10.0, 0), (10.001, 512), (11.0, 1024)):
         reply.show_prefill(done, 2048, 0)
@@ -96,7 +96,7 @@ class QuietPage:
 
 def test_the_speed_leaves_out_the_time_of_calls() -> None:
     clock = [0.0]
-    reply = Reply(QuietPage(), Story("model"), seconds=lambda: clock[0])
+    reply = LiveReply(QuietPage(), Story("model"), seconds=lambda: clock[0])
     for clock[0] in (1.0, 2.0, 3.0):
         reply.write_call(0, "keep", "x")
     reply.take(FunctionCall(name="keep", arguments="{}", call_id="c1", response_id="r1"))

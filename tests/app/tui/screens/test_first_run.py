@@ -13,7 +13,8 @@ from app.models.catalog import places
 from app.models.starter import StarterError, StoppedError
 from app.tui.screens.dialogs import LineDialog
 from app.tui.screens.first_run import FirstRunPage, looked_at, machine_facts, starter_words
-from app.tui.widgets.choices import Choice, ChoicePage
+from app.tui.transcript.entries import KeyChoice
+from app.tui.widgets.choices import ChoicePage
 from app.tui.widgets.first_run import FirstRun, dropped_path
 from tests.app.tui import snapshots
 from tests.app.tui.screens.harness import Harness, settled, until
@@ -220,7 +221,7 @@ def test_the_places_of_this_machine_are_told() -> None:
 
 
 async def test_ways_on_are_taken_by_their_key_by_enter_and_by_clicks() -> None:
-    app = PageApp(ChoicePage([Choice("r", "retry", "5.0 GiB, fits"), Choice("m", "another model")]))
+    app = PageApp(ChoicePage([KeyChoice("r", "retry", "5.0 GiB, fits"), KeyChoice("m", "another model")]))
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("m", "enter", "down", "down", "enter", "z", "up", "up", "enter")
         await pilot.pause()

@@ -26,7 +26,7 @@ from app.tui.screens.tools import ToolsPicker, tool_entries
 from app.tui.widgets.cells import Span, width_of
 from app.tui.widgets.filter import MAX_CHARS
 from app.tui.widgets.picker import AT_ONCE, Entry, Picker
-from app.tui.widgets.rows import Lines, Row
+from app.tui.widgets.rows import Lines, ListRow
 from tests.app.tui import snapshots
 from tests.app.tui.screens.harness import Harness, settled
 
@@ -225,7 +225,7 @@ async def test_commands_stand_in_groups_until_some_are_looked_for() -> None:
         assert headings() == [] and "/chats" in page(app)
 
 
-def _words(row: Row) -> str:
+def _words(row: ListRow) -> str:
     return "".join(span.text for span in row.left).strip()
 
 

@@ -8,7 +8,7 @@ from app.markdown.rows import COLOUR
 from app.terminal.glyphs import UNICODE
 from app.terminal.textual_theme import PaletteFilter
 from app.terminal.theming import palette, read
-from app.tui.transcript.entries import Answer, Choice, ErrorEntry, NameRow, Note, Thought, UserTurn
+from app.tui.transcript.entries import Answer, ErrorEntry, KeyChoice, NameRow, Note, Thought, UserTurn
 from app.tui.transcript.entry import Sheet
 from app.tui.transcript.search import Search
 from app.tui.transcript.tool_entry import ToolCall
@@ -159,7 +159,7 @@ async def test_an_error_reads_as_a_sentence_and_shows_its_ways_out() -> None:
         "The model ran out of GPU memory",
         "A 32k context needs 7.9 GiB on the GPU; 5.2 GiB are free.",
         safe="Your message and the partial reply are saved.",
-        choices=[Choice("r", "retry with a 16k context", "5.0 GiB, fits"), Choice("v", "view the log")],
+        choices=[KeyChoice("r", "retry with a 16k context", "5.0 GiB, fits"), KeyChoice("v", "view the log")],
         chosen=0,
     )
     async with reading([error]) as (transcript, pilot):

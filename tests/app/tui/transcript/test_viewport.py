@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.markdown.rows import COLOUR
 from app.terminal.glyphs import UNICODE
 from app.tui.transcript.entries import Answer, NameRow, Thought, UserTurn
-from app.tui.transcript.entry import Entry, Place, Sheet
+from app.tui.transcript.entry import Entry, RowPlace, Sheet
 from app.tui.transcript.page import Page
 from app.tui.transcript.tool_entry import ToolCall
 from app.tui.transcript.viewport import Viewport
@@ -253,4 +253,4 @@ def test_a_place_survives_its_entry_laid_out_narrow_and_wide_again() -> None:
 def test_the_first_row_of_an_entry_is_the_nearest_one_to_what_is_folded_away() -> None:
     thought = Thought("word " * 100, seconds=1, tokens=2)
     thought.layout(sheet(60))
-    assert thought.row_of(Place(1, 50)) == 0
+    assert thought.row_of(RowPlace(1, 50)) == 0

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from backend import hub
-from backend.hub import HubError
+from backend import downloads
+from backend.downloads import DownloadError
 
 pytest.importorskip("huggingface_hub")
 SHA = "a" * 40
@@ -133,84 +133,84 @@ def test_the_asked_for_quantization_is_fetched_and_checked(server: Hub, own_data
     server.repositories["ann/tiny-GGUF"] = Repository(
         {"tiny-Q8_0.gguf": MODEL, "tiny-Q4_K_M.gguf": MODEL[:999]}
     )
-    wanted = hub.offer("ann/tiny-GGUF:q8_0", endpoint=server.url)
+    wanted = downloads.offer("ann/tiny-GGUF:q8_0", endpoint=server.url)
     assert (wanted.quantization, wanted.licence, wanted.total_bytes) == ("Q8_0", "apache-2.0", len(MODEL))
     seen: list[tuple[int, int]] = []
-    path = hub.pull(wanted, lambda done, total: seen.append((done, total)) or True, endpoint=server.url)
+    path = downloads.pull(wanted, lambda done, total: seen.append((done, total)) or True, endpoint=server.url)
     assert path == own_data / "ann/tiny-GGUF/tiny-Q8_0.gguf"
     assert path.read_bytes() == MODEL
     assert seen[-1] == (len(MODEL), len(MODEL))
     assert seen == sorted(seen)
-    assert list(hub.verify(path)) == [(path, True)]
-    assert hub.offer("ann/tiny-GGUF:Q8_0", endpoint=server.url).missing_bytes == 0
+    assert list(downloads.verify(path)) == [(path, True)]
+    assert downloads.offer("ann/tiny-GGUF:Q8_0", endpoint=server.url).missing_bytes == 0
 
 
 def test_a_sensible_quantization_is_the_default(server: Hub) -> None:
     files = {f"m-{name}.gguf": MODEL for name in ("F32", "Q8_0", "Q4_K_M", "Q2_K")}
     server.repositories["ann/m"] = Repository(files)
-    assert hub.offer("ann/m", endpoint=server.url).quantization == "Q4_K_M"
+    assert downloads.offer("ann/m", endpoint=server.url).quantization == "Q4_K_M"
 
 
 def test_all_parts_and_the_projector_come(server: Hub) -> None:
     files = {f"big-Q4_0-0000{part}-of-00003.gguf": MODEL[part:] for part in (1, 2, 3)}
     server.repositories["ann/big"] = Repository({**files, "mmproj-f16.gguf": MODEL[:50], "README.md": b"hi"})
-    wanted = hub.offer("ann/big", endpoint=server.url)
-    path = hub.pull(wanted, endpoint=server.url)
+    wanted = downloads.offer("ann/big", endpoint=server.url)
+    path = downloads.pull(wanted, endpoint=server.url)
     assert path.name == "big-Q4_0-00001-of-00003.gguf"
     assert sorted(file.name for file in path.parent.glob("*.gguf")) == sorted([*files, "mmproj-f16.gguf"])
-    assert all(good for _, good in hub.verify(path))
-    assert len(hub.remove(path)) == 3
+    assert all(good for _, good in downloads.verify(path))
+    assert len(downloads.remove(path)) == 3
 
 
 def test_a_missing_part_is_said_before_anything_is_fetched(server: Hub) -> None:
     server.repositories["ann/big"] = Repository({"big-Q4_0-00001-of-00002.gguf": MODEL})
-    with pytest.raises(HubError, match="1 of 2"):
-        hub.offer("ann/big", endpoint=server.url)
+    with pytest.raises(DownloadError, match="1 of 2"):
+        downloads.offer("ann/big", endpoint=server.url)
 
 
 def test_a_broken_download_is_resumed(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1 << 16)
     repository = server.repositories["ann/m"] = Repository({"m-Q8_0.gguf": MODEL * 30}, cut_after=1_000_000)
-    wanted = hub.offer("ann/m", endpoint=server.url)
+    wanted = downloads.offer("ann/m", endpoint=server.url)
     try:
-        path = hub.pull(wanted, endpoint=server.url)
-    except HubError as err:
+        path = downloads.pull(wanted, endpoint=server.url)
+    except DownloadError as err:
         assert "where it stopped" in err.remedy
-        path = hub.pull(wanted, endpoint=server.url)
+        path = downloads.pull(wanted, endpoint=server.url)
     assert path.read_bytes() == MODEL * 30
     assert any(not wanted.startswith("bytes=0") for wanted in repository.ranges)
 
 
 def test_stopping_keeps_what_came(server: Hub) -> None:
     server.repositories["ann/m"] = Repository({"m-Q8_0.gguf": MODEL * 100})
-    wanted = hub.offer("ann/m", endpoint=server.url)
-    with pytest.raises(HubError, match="was stopped"):
-        hub.pull(wanted, lambda done, total: False, endpoint=server.url)
+    wanted = downloads.offer("ann/m", endpoint=server.url)
+    with pytest.raises(DownloadError, match="was stopped"):
+        downloads.pull(wanted, lambda done, total: False, endpoint=server.url)
     assert not wanted.model_path.exists()
-    assert hub.pull(wanted, endpoint=server.url).read_bytes() == MODEL * 100
+    assert downloads.pull(wanted, endpoint=server.url).read_bytes() == MODEL * 100
 
 
 def test_a_damaged_file_is_deleted_and_said(server: Hub) -> None:
     server.repositories["ann/m"] = Repository({"m-Q8_0.gguf": MODEL}, hashes={"m-Q8_0.gguf": "0" * 64})
-    wanted = hub.offer("ann/m", endpoint=server.url)
-    with pytest.raises(HubError, match="damaged"):
-        hub.pull(wanted, endpoint=server.url)
+    wanted = downloads.offer("ann/m", endpoint=server.url)
+    with pytest.raises(DownloadError, match="damaged"):
+        downloads.pull(wanted, endpoint=server.url)
     assert not wanted.model_path.exists()
 
 
 def test_a_file_that_changed_later_fails_its_check(server: Hub) -> None:
     server.repositories["ann/m"] = Repository({"m-Q8_0.gguf": MODEL})
-    path = hub.pull(hub.offer("ann/m", endpoint=server.url), endpoint=server.url)
+    path = downloads.pull(downloads.offer("ann/m", endpoint=server.url), endpoint=server.url)
     path.write_bytes(MODEL[:-1] + b"x")
-    assert list(hub.verify(path)) == [(path, False)]
+    assert list(downloads.verify(path)) == [(path, False)]
 
 
 def test_a_full_disk_is_said_before_anything_is_fetched(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     server.repositories["ann/m"] = Repository({"m-Q8_0.gguf": MODEL})
-    monkeypatch.setattr(hub, "_free", lambda folder: 1000)
-    wanted = hub.offer("ann/m", endpoint=server.url)
-    with pytest.raises(HubError, match="free"):
-        hub.pull(wanted, endpoint=server.url)
+    monkeypatch.setattr(downloads, "_free", lambda folder: 1000)
+    wanted = downloads.offer("ann/m", endpoint=server.url)
+    with pytest.raises(DownloadError, match="free"):
+        downloads.pull(wanted, endpoint=server.url)
     assert not wanted.folder.exists()
 
 
@@ -226,21 +226,21 @@ def test_a_full_disk_is_said_before_anything_is_fetched(server: Hub, monkeypatch
 def test_what_is_not_there_is_said(server: Hub, name: str, message: str) -> None:
     server.repositories["ann/m"] = Repository({"m-Q8_0.gguf": MODEL})
     server.repositories["ann/text"] = Repository({"README.md": b"hi"})
-    with pytest.raises(HubError, match=message) as raised:
-        hub.offer(name, endpoint=server.url)
+    with pytest.raises(DownloadError, match=message) as raised:
+        downloads.offer(name, endpoint=server.url)
     assert raised.value.remedy
 
 
 def test_an_unreachable_hub_is_said() -> None:
-    with pytest.raises(HubError, match="failed"):
-        hub.offer("ann/m", endpoint="http://127.0.0.1:9")
+    with pytest.raises(DownloadError, match="failed"):
+        downloads.offer("ann/m", endpoint="http://127.0.0.1:9")
 
 
 def test_only_own_models_are_deleted(tmp_path: Path) -> None:
     other = tmp_path / "other.gguf"
     other.write_bytes(MODEL)
-    with pytest.raises(HubError, match="own model folder"):
-        hub.remove(other)
+    with pytest.raises(DownloadError, match="own model folder"):
+        downloads.remove(other)
     assert other.exists()
 
 
@@ -250,19 +250,19 @@ def test_only_own_models_are_deleted(tmp_path: Path) -> None:
      ("ann/m/file.gguf", False), ("ann/m.gguf", False)],
 )  # fmt: skip
 def test_names_of_repositories(name: str, is_one: bool) -> None:
-    assert hub.is_repo_name(name) is is_one
+    assert downloads.is_repo_name(name) is is_one
 
 
 def test_a_model_in_a_subfolder_is_known_and_verified(server: Hub) -> None:
     server.repositories["ann/m"] = Repository({"Q8_0/m-Q8_0.gguf": MODEL})
-    path = hub.pull(hub.offer("ann/m", endpoint=server.url), endpoint=server.url)
+    path = downloads.pull(downloads.offer("ann/m", endpoint=server.url), endpoint=server.url)
     assert path.parts[-2:] == ("Q8_0", "m-Q8_0.gguf")
-    assert list(hub.verify(path)) == [(path, True)]
-    assert hub.offer("ann/m", endpoint=server.url).missing_bytes == 0
+    assert list(downloads.verify(path)) == [(path, True)]
+    assert downloads.offer("ann/m", endpoint=server.url).missing_bytes == 0
 
 
 @pytest.mark.parametrize("name", ["../evil-Q8_0.gguf", "/etc/evil-Q8_0.gguf", "a/../../evil-Q8_0.gguf"])
 def test_a_file_outside_the_repository_is_refused(server: Hub, name: str) -> None:
     server.repositories["ann/m"] = Repository({name: MODEL})
-    with pytest.raises(HubError, match="outside itself"):
-        hub.offer("ann/m", endpoint=server.url)
+    with pytest.raises(DownloadError, match="outside itself"):
+        downloads.offer("ann/m", endpoint=server.url)

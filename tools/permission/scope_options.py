@@ -21,7 +21,7 @@ _RUNNING = ("run_shell", "run_python")
 
 
 @dataclass(frozen=True)
-class ScopeOffer:
+class ScopeOption:
     """A rule the person may save with the answer, and what it would allow in words."""
 
     scope: Scope
@@ -32,7 +32,7 @@ class ScopeOffer:
         return self.rule.text
 
 
-def offers(facts: Facts) -> Iterator[ScopeOffer]:
+def scope_options(facts: Facts) -> Iterator[ScopeOption]:
     """What may be remembered, narrow first: nothing for what asks in every mode, and nothing for what runs
     but the commands that are known."""
     if always_asks(facts):
@@ -48,7 +48,7 @@ def offers(facts: Facts) -> Iterator[ScopeOffer]:
     yield from _plain_offers(facts)
 
 
-def _command_offers(facts: Facts, command: Command, space: Workspace) -> Iterator[ScopeOffer]:
+def _command_offers(facts: Facts, command: Command, space: Workspace) -> Iterator[ScopeOption]:
     try:
         known = understand(command, space)
     except UnknownCommandError:
@@ -63,7 +63,7 @@ def _command_offers(facts: Facts, command: Command, space: Workspace) -> Iterato
             yield _offer(scope, facts, "argv2", known.fixed, text, others=facts.others)
 
 
-def _plain_offers(facts: Facts) -> Iterator[ScopeOffer]:
+def _plain_offers(facts: Facts) -> Iterator[ScopeOption]:
     for scope in _SCOPES:
         if facts.touches_an_origin_only and not facts.origin.startswith("?"):
             text = f"addresses at {visible(facts.origin)}{_rest(facts)}"
@@ -84,7 +84,7 @@ def _rest(facts: Facts) -> str:
     return "" if is_free else ", with the same other arguments"
 
 
-def _exact(facts: Facts, scope: Scope) -> ScopeOffer:
+def _exact(facts: Facts, scope: Scope) -> ScopeOption:
     values = (canonical(facts.arguments),)
     return _offer(scope, facts, "call", values, "exactly this call", others=facts.leads)
 
@@ -95,10 +95,10 @@ def _folder(place: Place, space: Workspace) -> Path:
 
 def _offer(
     scope: Scope, facts: Facts, kind: Kind, values: tuple[str, ...], text: str, *, others: str = ""
-) -> ScopeOffer:
+) -> ScopeOption:
     tool = facts.tool
     shown = f"{tool.name}: {text}"
-    return ScopeOffer(scope, Rule(tool.name, tool.digest, kind, values, others, facts.root, shown, scope))
+    return ScopeOption(scope, Rule(tool.name, tool.digest, kind, values, others, facts.root, shown, scope))
 
 
 def why_not_obeyed(rule: Rule) -> str:

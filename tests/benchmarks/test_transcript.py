@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from app.tui import bench
-from app.tui.bench import Case, Row
+from tests.benchmarks import transcript as bench
+from tests.benchmarks.transcript import Case, Row
 
 
 async def test_a_case_is_measured_with_what_came_before() -> None:

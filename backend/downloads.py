@@ -35,7 +35,7 @@ _RECORD = ".fireside-hub.json"
 _CHUNK = 1 << 22
 
 
-class HubError(BackendError):
+class DownloadError(BackendError):
     """A repository or a download failed; `remedy` says what to do."""
 
     def __init__(self, message: str, *, remedy: str) -> None:
@@ -53,7 +53,7 @@ class RepoFile:
 
 
 @dataclass(frozen=True)
-class Offer:
+class RemoteFile:
     """What a pull would fetch, and what it needs. Sizes are bytes."""
 
     repo: str
@@ -83,11 +83,11 @@ def is_repo_name(name: str) -> bool:
     return _NAME.match(name) is not None and not name.lower().endswith(".gguf")
 
 
-def offer(name: str, *, projector: bool = True, endpoint: str | None = None) -> Offer:
+def offer(name: str, *, projector: bool = True, endpoint: str | None = None) -> RemoteFile:
     """What `user/repo[:quantization]` has for us. Asks the hub; fetches nothing. Raises HubError."""
     match = _NAME.match(name)
     if not match:
-        raise HubError(
+        raise DownloadError(
             f"{quoted(name)} is not the name of a repository.",
             remedy="Write it as user/repo or user/repo:Q4_K_M.",
         )
@@ -97,7 +97,7 @@ def offer(name: str, *, projector: bool = True, endpoint: str | None = None) -> 
     files = [_repo_file(sibling) for sibling in siblings]
     models = [file for file in files if file.name.lower().endswith(".gguf") and not _is_projector(file.name)]
     if not models:
-        raise HubError(
+        raise DownloadError(
             f"{repo} contains no GGUF file.", remedy="Look for a repository whose name ends in -GGUF."
         )
     quantization, chosen = _choose(repo, models, asked)
@@ -110,18 +110,18 @@ def offer(name: str, *, projector: bool = True, endpoint: str | None = None) -> 
     folder = own_folder() / repo
     missing = sum(file.size_bytes for file in chosen if not _is_here(folder, file))
     licence = _licence(info)
-    return Offer(
+    return RemoteFile(
         repo, str(info.sha or "main"), licence, quantization, tuple(chosen), folder, missing, _free(folder)
     )
 
 
-def pull(wanted: Offer, progress: Progress | None = None, *, endpoint: str | None = None) -> Path:
+def pull(wanted: RemoteFile, progress: Progress | None = None, *, endpoint: str | None = None) -> Path:
     """Fetch what an offer names, resuming what is half here, and check every hash. The file to load.
 
     Raises HubError where the disk is too small, the hub fails, or a hash is wrong.
     """
     if wanted.missing_bytes + _MARGIN_BYTES > wanted.free_bytes:
-        raise HubError(
+        raise DownloadError(
             f"{wanted.repo} needs {_size(wanted.missing_bytes)} more, and the disk of "
             f"{shown(wanted.folder, 200)} has {_size(wanted.free_bytes)} free.",
             remedy="Free some space, choose a smaller quantization, or set FIRESIDE_DATA to another disk.",
@@ -153,7 +153,7 @@ def remove(path: Path) -> list[Path]:
     """Delete a model of the own folder, all parts. Returns what was deleted. HubError for any other."""
     folder = own_folder().resolve()
     if not path.resolve().is_relative_to(folder):
-        raise HubError(
+        raise DownloadError(
             f"{shown(path, 300)} is not in Fireside's own model folder.",
             remedy="Delete it with the program it belongs to.",
         )
@@ -183,7 +183,7 @@ def _choose(repo: str, models: list[RepoFile], asked: str | None) -> tuple[str, 
     if asked:
         fitting = [name for name in by_quantization if name.casefold() == asked.casefold()]
         if not fitting:
-            raise HubError(
+            raise DownloadError(
                 f"{repo} has no quantization {quoted(asked)}.", remedy=f"It has: {listed}. Name one of these."
             )
         name = fitting[0]
@@ -195,7 +195,7 @@ def _choose(repo: str, models: list[RepoFile], asked: str | None) -> tuple[str, 
     if found := _PART.search(files[0].name):
         expected = int(found[2])
         if len(files) != expected:
-            raise HubError(
+            raise DownloadError(
                 f"{repo} lacks parts of {shown(stem)}: {len(files)} of {expected} are there.",
                 remedy="Choose another quantization or repository.",
             )
@@ -209,7 +209,7 @@ def _is_projector(name: str) -> bool:
 def _repo_file(sibling: Any) -> RepoFile:
     name, lfs = str(sibling.rfilename), sibling.lfs
     if name.startswith("/") or ".." in name.split("/"):
-        raise HubError(
+        raise DownloadError(
             f"The repository names a file outside itself: {quoted(name)}.",
             remedy="Do not use this repository.",
         )
@@ -232,7 +232,7 @@ def _hub() -> Any:
         importlib.import_module("huggingface_hub.utils.logging").set_verbosity_error()
         return hub
     except ImportError as err:
-        raise HubError(
+        raise DownloadError(
             "Fetching models needs the package huggingface_hub.",
             remedy="Install it: python -m pip install 'huggingface_hub>=1,<2'",
         ) from err
@@ -245,19 +245,21 @@ def _hub_errors(repo: str) -> Generator[None]:
     try:
         yield
     except errors.GatedRepoError as err:
-        raise HubError(
+        raise DownloadError(
             f"{repo} requires you to accept its terms first.",
             remedy="Accept them on its page on Hugging Face, then log in with: hf auth login",
         ) from err
     except errors.RepositoryNotFoundError as err:
-        raise HubError(f"The hub has no repository {repo}.", remedy="Check the name for a typo.") from err
+        raise DownloadError(
+            f"The hub has no repository {repo}.", remedy="Check the name for a typo."
+        ) from err
     except (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError) as err:
-        raise HubError(
+        raise DownloadError(
             f"{repo} cannot be reached: this machine is offline, or HF_HUB_OFFLINE is set.",
             remedy="Try again with a connection; the download resumes where it stopped.",
         ) from err
     except (errors.HfHubHTTPError, http.HTTPError, OSError) as err:
-        raise HubError(
+        raise DownloadError(
             f"The hub failed for {repo}: {shown(err, 200)}",
             remedy="Try again; the download resumes where it stopped.",
         ) from err
@@ -269,7 +271,7 @@ def _repo_info(repo: str, endpoint: str | None) -> Any:
         return hub.HfApi(endpoint=endpoint).model_info(repo, files_metadata=True)
 
 
-def _fetch(wanted: Offer, file: RepoFile, meter: _Meter, endpoint: str | None) -> None:
+def _fetch(wanted: RemoteFile, file: RepoFile, meter: _Meter, endpoint: str | None) -> None:
     hub = _hub()
     try:
         with _hub_errors(wanted.repo):
@@ -282,7 +284,7 @@ def _fetch(wanted: Offer, file: RepoFile, meter: _Meter, endpoint: str | None) -
                 tqdm_class=meter.bar_class(),
             )
     except _StoppedError as err:
-        raise HubError(
+        raise DownloadError(
             f"The download of {wanted.repo} was stopped.",
             remedy="Pull it again: it resumes where it stopped.",
         ) from err
@@ -325,7 +327,7 @@ def _check(path: Path, file: RepoFile) -> None:
     if path.stat().st_size == file.size_bytes and (not file.sha256 or _sha256(path) == file.sha256):
         return
     path.unlink()
-    raise HubError(
+    raise DownloadError(
         f"{shown(file.name)} arrived damaged: its size or hash is not what the hub says. It was deleted.",
         remedy="Pull it again.",
     )
@@ -363,7 +365,7 @@ def _recorded(folder: Path) -> list[RepoFile]:
         return []
 
 
-def _record(wanted: Offer) -> None:
+def _record(wanted: RemoteFile) -> None:
     """Remember the hashes of what was checked, for `verify` and for the next pull."""
     kept = {file.name: file for file in (*_recorded(wanted.folder), *wanted.files)}
     content = {"repo": wanted.repo, "files": [asdict(file) for file in kept.values()]}

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.frontend.store_question import makes_room
-from app.oneshot.sinks import Reply
+from app.oneshot.sinks import ReplySoFar
 from app.sessions.agents import DEFAULT_AGENT
 from app.sessions.errors import FiresideError
 from app.sessions.items import Item, Message, output_text, reasoning_item, title_of, user_message
@@ -54,7 +54,7 @@ class KeptExchange:
         if store is not None:
             asyncio.run(store.close())
 
-    def finish(self, replies: Sequence[Reply], llm_model: str) -> str | None:
+    def finish(self, replies: Sequence[ReplySoFar], llm_model: str) -> str | None:
         """Save the replies, each on a branch of its own and with the model's name; returns the chat's id.
 
         What cannot be saved is said on standard error and costs the answer nothing.
@@ -110,7 +110,7 @@ class KeptExchange:
             await store.close()
 
 
-def keep(prompt: str, system: str | None, replies: Sequence[Reply], llm_model: str) -> str | None:
+def keep(prompt: str, system: str | None, replies: Sequence[ReplySoFar], llm_model: str) -> str | None:
     """Save a whole exchange of which nothing is kept yet, as `KeptExchange.finish` does."""
     return KeptExchange(prompt, system).finish(replies, llm_model)
 
@@ -123,7 +123,7 @@ def _error_of(work: Coroutine[Any, Any, None]) -> Exception | None:
     return None
 
 
-def _items(reply: Reply, llm_model: str) -> list[Item]:
+def _items(reply: ReplySoFar, llm_model: str) -> list[Item]:
     outcome = reply.outcome
     if not reply.text and not reply.reasoning and outcome is None:
         return []
