@@ -1,5 +1,6 @@
 """The wrapper around llama.cpp: its import, its log, its callbacks, its memory operations."""
 
+import os
 import re
 import subprocess
 import sys
@@ -322,3 +323,33 @@ class TestContext:
 def test_the_cpu_is_among_the_devices() -> None:
     assert any(device.kind == "cpu" and device.total_bytes > 0 for device in native.devices())
     assert "CPU" in native.system_info()
+
+
+def _openmp_settings(**variables: str) -> tuple[str, str]:
+    """What GNU OpenMP says of itself when the engine's library loads, and whether our variable is left."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("OMP_", "GOMP_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", "import backend.native, os; print(os.environ.get('GOMP_SPINCOUNT'))"],
+        env=kept | variables | {"OMP_DISPLAY_ENV": "VERBOSE"},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    if "GOMP_SPINCOUNT" not in done.stderr:
+        pytest.skip("this build of llama.cpp does not wait by GNU OpenMP")
+    return done.stderr, done.stdout.strip()
+
+
+def test_threads_that_wait_for_each_other_sleep_soon() -> None:
+    told, left = _openmp_settings()
+    assert f"GOMP_SPINCOUNT = '{native.SPINS}'" in told
+    assert left == "None", "the variable is not handed to programs that this one starts"
+
+
+def test_a_persons_own_way_of_waiting_is_obeyed() -> None:
+    told, left = _openmp_settings(GOMP_SPINCOUNT="77")
+    assert "GOMP_SPINCOUNT = '77'" in told
+    assert left == "77"
+    assert f"GOMP_SPINCOUNT = '{native.SPINS}'" not in _openmp_settings(OMP_WAIT_POLICY="active")[0]
