@@ -110,6 +110,7 @@ _EXPORTS = {
     "app.sessions.query": ("QueryResult", "QueryStream"),
     "app.sessions.shapes": ("ElicitationParams", "ErrorInfo", "File", "IncompleteDetails", "Usage"),
     "app.sessions.snapshot": ("Session", "SessionSnapshot"),
+    "app.settings.mcp": ("mcp_tools",),
     "backend": ("ChatSession", "GenerativeModel", "ScriptedEngine", "load"),
     "backend.types": (
         "BackendError",

@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import json
 import threading
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -17,14 +18,18 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tools.definition import NO_WORKSPACE, Tool, ToolError
 from tools.permission.led_to import is_led_to
+from tools.permission.rules import Mode
 from tools.sandbox.aside import Aside
 
 if TYPE_CHECKING:
-    from tools.builtin.delegate import Delegation
     from tools.sandbox.bubblewrap import Sandbox
     from tools.workspace import Workspace
 
 Answer: TypeAlias = dict[str, Any] | None
+DEEPEST = 2
+"""Levels of sessions below the one a person talks to."""
+AT_ONCE = 4
+"""Children of one session that run side by side."""
 
 
 class Cancelled(BaseException):
@@ -156,6 +161,68 @@ def call_digest(tool: Tool, arguments: Mapping[str, Any]) -> str:
     """What identifies a call for its approval: the tool's own digest and the arguments."""
     text = json.dumps(arguments, sort_keys=True, default=repr)
     return hashlib.sha256(f"{tool.digest}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True)
+class SpawnRequest:
+    """What a child session is started with."""
+
+    task: str
+    tools: tuple[str, ...]
+    """Names the child may be offered, all of them offered to the parent too."""
+    mode: Mode
+    depth: int
+    rounds: int
+    """Rounds of calls it may make."""
+    time_s: float
+    parent_session_id: str
+    call_id: str
+    cancellation: Cancellation
+
+
+Spawn: TypeAlias = Callable[[SpawnRequest], Awaitable[str]]
+"""Starts a child, waits for its end and returns its last answer. Cancelled: it ends the child."""
+
+
+@dataclass
+class Delegation:
+    """The rights of one session that may delegate; one object for all its calls."""
+
+    spawn: Spawn
+    tools: tuple[str, ...] = ()
+    mode: Mode = "ask"
+    depth: int = 0
+    """0 for the session a person talks to."""
+    rounds: int = 20
+    """Rounds left to this session."""
+    deadline: float | None = None
+    """`time.monotonic()` at which this session's time is over."""
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+
+    async def start(self, task: str, wanted: tuple[str, ...], time_s: float, context: ToolContext) -> str:
+        """Run one child within these rights, waiting while four run. Raises ToolError."""
+        if self.depth >= DEEPEST:
+            raise ToolError(f"Tasks are handed on at most {DEEPEST} levels deep; do this one yourself.")
+        if self.rounds < 1:
+            raise ToolError("No rounds are left to hand on.")
+        if unknown := sorted(set(wanted) - set(self.tools)):
+            raise ToolError(f"You cannot hand on tools you do not have: {', '.join(unknown)[:200]}.")
+        async with self._slots:
+            left_s = time_s if self.deadline is None else min(time_s, self.deadline - time.monotonic())
+            if left_s <= 0:
+                raise ToolError("No time is left to hand on.")
+            request = SpawnRequest(
+                task,
+                wanted or self.tools,
+                self.mode,
+                self.depth + 1,
+                self.rounds,
+                left_s,
+                context.session_id,
+                context.call_id,
+                context.cancellation,
+            )
+            return await self.spawn(request)
 
 
 @dataclass

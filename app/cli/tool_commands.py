@@ -30,7 +30,7 @@ from tools.plugins import PluginError
 from tools.registry import UnknownToolError, split_choices
 from tools.run import ToolResult, run
 from tools.sandbox.aside import Aside
-from tools.sandbox.bubblewrap import find_sandbox
+from tools.sandbox.escape import find_sandbox
 from tools.trust import INSTRUCTIONS_FILE, TOOLS_FOLDER, TrustError, project_files, read_tools
 from tools.workspace import Workspace
 

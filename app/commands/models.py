@@ -139,7 +139,7 @@ async def _think(face: Face, rest: str) -> None:
 
 def _unmet(face: Face, **asked: Any) -> str:
     """What the loaded model cannot do of what is asked about thinking, as a sentence."""
-    card = face.manager.desk.card
+    card = face.manager.card
     return "" if card is None else card.unmet_thinking(GenerationConfig(**asked))
 
 
@@ -177,7 +177,7 @@ async def _set(face: Face, rest: str) -> None:
     match table:
         case "generation":
             await change_generation(face, **{leaf: value})
-            card, said = face.manager.desk.card, f"{leaf} = {clean(_written(value))}"
+            card, said = face.manager.card, f"{leaf} = {clean(_written(value))}"
             asks_calls = leaf == "tool_choice" and value not in (None, "auto", "none")
             if asks_calls and card is not None and not card.supports_tools:
                 face.say(
@@ -188,7 +188,7 @@ async def _set(face: Face, rest: str) -> None:
             face.say(f"{said}, from the next message on.")
         case "load":
             # That of the settings may be another one than was chosen since.
-            await face.load_model(face.manager.desk.source or face.settings.get("model"), {leaf: value})
+            await face.load_model(face.manager.model_source or face.settings.get("model"), {leaf: value})
         case _:
             face.say(f"{key} has its own command or flag; see /help.", error=True)
 

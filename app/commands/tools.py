@@ -52,7 +52,7 @@ async def _show_tools(face: Face, session_id: str) -> None:
     if not found:
         face.say("This chat has no tools. Offer some with: fireside repl --tools NAMES")
         return
-    card = face.manager.desk.card
+    card = face.manager.card
     is_mute = card is not None and not card.supports_tools
     rows: list[tuple[str, ...]] = [
         (
@@ -73,7 +73,7 @@ async def _show_tools(face: Face, session_id: str) -> None:
 
 def _mute(face: Face) -> str:
     """That the loaded model cannot call tools; "" where it can, or is not known yet."""
-    card = face.manager.desk.card
+    card = face.manager.card
     return "" if card is None or card.supports_tools else clean(str(without_tools(card)))
 
 

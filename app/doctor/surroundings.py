@@ -252,7 +252,7 @@ def pictures() -> Check:
 
 def sandbox() -> Check:
     """Whether commands of tools are confined: what runs in the sandbox tries to get out, once."""
-    from tools.sandbox.bubblewrap import find_sandbox
+    from tools.sandbox.escape import find_sandbox
 
     found = find_sandbox()
     facts = {"bwrap": found.bwrap, "proven": found.proven, "trouble": found.trouble}

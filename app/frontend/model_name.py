@@ -37,13 +37,13 @@ class ModelState:
 
     def read(self, manager: SessionManager) -> None:
         """Take what the engine tells of the model that is loaded."""
-        card = manager.desk.card
+        card = manager.card
         if card is None:
             return
         self.name = short_name(card.model_id)
         self.window = card.max_seq
         self.tools, self.sees = card.supports_tools, card.supports_vision
-        residency = manager.desk.engine.residency
+        residency = manager.residency
         self.gpu_layers, self.layers = layers_of(residency)
         self.has_gpu = any(device.get("kind") != "cpu" for device in _devices(residency))
 

@@ -137,7 +137,7 @@ def _private_manager(start: Start, beside: SessionManager) -> SessionManager:
 
     folder = start.folder
     return SessionManager(
-        engine=beside.desk.engine,
+        engine=beside.engine,
         store=Store(None),
         tools=_tools(start, folder),
         approve=start.approve,  # pyright: ignore[reportArgumentType] # checked by the manager

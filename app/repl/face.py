@@ -170,7 +170,7 @@ class ReplFace:
         chosen = None
         if self.session_id is not None:
             chosen = (await self.manager.settings(self.session_id))["model"]["value"]
-        card, attached = self.manager.desk.card, list(self.chat.attached)
+        card, attached = self.manager.card, list(self.chat.attached)
         try:
             require_senses(self.chat.attached, named, card, chosen, loading=loading is not None)
         except FiresideError:

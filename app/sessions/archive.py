@@ -110,9 +110,9 @@ class LibraryOperations(Workplace):
 
     async def _forget_cells(self, session_id: str) -> None:
         """Nothing of a private chat stays in the engine's cache when it closes."""
-        if self.desk.card is not None:
+        if self._desk.card is not None:
             try:
-                await self.desk.engine.forget(session_id)
+                await self._desk.engine.forget(session_id)
             except BackendError as err:
                 raise wrapped(err) from err
 

@@ -101,7 +101,7 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
     async def aclose(self) -> None:
         """Stop what runs, write the rest, free the model."""
         await self.stop()
-        await self.desk.unload()
+        await self._desk.unload()
         await self.store.close()
 
     # ---- making and reading ----------------------------------------------------------------
@@ -153,7 +153,7 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
         if include_items:
             newest = await self.store.branch(record.leaf_id, limit=SNAPSHOT_ITEMS + 1, order="desc")
         live = self._live.get(session_id)
-        agent, settings, card = agent_from_wire(record.agent), record.settings, self.desk.card
+        agent, settings, card = agent_from_wire(record.agent), record.settings, self._desk.card
         return SessionSnapshot(
             id=record.id,
             agent_id=agent.id,

@@ -52,7 +52,7 @@ class Workplace:
         self, store: Store, desk: EngineLease, toolbox: Toolbox, policy: Policy, defaults: Defaults
     ) -> None:
         self.store = store
-        self.desk = desk
+        self._desk = desk
         self.files = SessionFiles(store.database)
         self.files.on_produced = self._tell_of_file
         self.ledger = Ledger(store.database)
@@ -73,6 +73,11 @@ class Workplace:
             Changes(),
             _begin_turn,
         )
+
+    @property
+    def is_private(self) -> bool:
+        """Whether its chats end with it: nothing of them is written."""
+        return self.store.private
 
     async def start(self) -> None:
         """Make whole what a crash left behind, and remove what was deleted long ago."""

@@ -28,10 +28,16 @@ from app.sessions.turn.toolbox import (
     SessionTool,
     ToolRun,
 )
-from app.settings import mcp
-from app.settings.kinds import SettingError
-from tools.builtin.delegate import Delegation, SpawnRequest
-from tools.context import Answer, Cancellation, Form, Limits, ToolContext, ToolFile
+from tools.context import (
+    Answer,
+    Cancellation,
+    Delegation,
+    Form,
+    Limits,
+    SpawnRequest,
+    ToolContext,
+    ToolFile,
+)
 from tools.definition import NO_WORKSPACE, Tool, ToolError, tool
 from tools.permission.permissions import decide
 from tools.permission.rules import Rule
@@ -39,7 +45,8 @@ from tools.permission.scope_options import ScopeOption, why_not_obeyed
 from tools.registry import ToolRegistry, UnknownToolError
 from tools.run import run
 from tools.sandbox.aside import Aside, AsideError, Kept
-from tools.sandbox.bubblewrap import Sandbox, find_sandbox
+from tools.sandbox.bubblewrap import Sandbox
+from tools.sandbox.escape import find_sandbox
 from tools.schema import ArgumentsError
 from tools.workspace import PathError, Workspace
 
@@ -67,16 +74,18 @@ class ToolsAdapter:
         """`given` as a session's tools.
 
         Functions become tools, a text is a pattern of names (`read_*,now`) in the registry of
-        built-in, installed and the user's own tools and those of MCP servers that the settings name,
-        a registry gives all it has. InvalidInputError names what is no tool.
+        built-in, installed and the user's own tools, a registry gives all it has. InvalidInputError names
+        what is no tool.
         """
         found: list[SessionTool] = []
-        wanted = list(given)
-        own = _own_tools([item for item in wanted if isinstance(item, str)])
-        for item in wanted:
+        own: ToolRegistry | None = None
+        for item in given:
             if isinstance(item, ToolRegistry):
                 found += self._loaded(item, "*")
             elif isinstance(item, str):
+                own = own or ToolRegistry(
+                    user_folder=paths.config_file().parent / "tools", is_own=paths.is_own
+                )
                 found += self._loaded(own, item)
             else:
                 found.append(self._tool(item))
@@ -326,18 +335,6 @@ class AdaptedPolicy:
             return ""
         found = _rule(rule)
         return "it cannot be read" if found is None else why_not_obeyed(found)
-
-
-def _own_tools(patterns: Sequence[str]) -> ToolRegistry:
-    """What the patterns choose from; nothing is looked for where there are none."""
-    if not patterns:
-        return ToolRegistry(plugins=False)
-    registry = ToolRegistry(user_folder=paths.config_file().parent / "tools", is_own=paths.is_own)
-    try:
-        mcp.add_tools(registry, patterns)
-    except SettingError as err:
-        raise InvalidInputError(str(err)) from err
-    return registry
 
 
 def _limits(context_window: int | None) -> Limits:

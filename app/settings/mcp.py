@@ -5,9 +5,11 @@ A project never names a server: only the person's own file counts.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,9 +19,11 @@ from app.settings import config
 from app.settings.kinds import SettingError
 
 if TYPE_CHECKING:
+    from tools.definition import Tool
     from tools.mcp.servers import McpServerConfig
     from tools.registry import ToolRegistry
 
+logger = logging.getLogger("fireside")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _FIELDS = frozenset(("command", "url", "environment", "reading"))
 _SCRIPTS = (".py", ".pyz", ".js", ".mjs", ".cjs", ".ts", ".sh", ".rb", ".pl", ".php", ".lua", ".jar")
@@ -35,7 +39,7 @@ def servers(wanted: Iterable[str] = ("*",), file: Path | None = None) -> list[Mc
     given = config.table("mcp", file)
     if not given:
         return []
-    patterns = [part.strip() for text in wanted for part in text.split(",")]
+    patterns = _parts(wanted)
     return [
         _server(name, fields, f"{file}: [mcp.{name}]")
         for name, fields in given.items()
@@ -43,16 +47,38 @@ def servers(wanted: Iterable[str] = ("*",), file: Path | None = None) -> list[Mc
     ]
 
 
-def add_tools(registry: ToolRegistry, wanted: Iterable[str] = ("*",)) -> None:
-    """Connect to those servers for as long as the program runs, and add their tools to `registry`."""
-    if configured := servers(wanted):
-        # Most people have no such server, and this import costs a third of a second.
-        from tools.mcp.connection import McpConnection
+def mcp_tools(*names: str) -> list[Tool]:
+    """The tools of servers that fit one of `names`, which may be patterns: to hand to a `SessionManager`.
 
-        connection = McpConnection(configured)
-        for made in connection.tools:
-            registry.add(made)
-        registry.warnings += connection.warnings
+    What is wrong with a server is logged. SettingError names what in the settings file cannot be used.
+    """
+    found, warnings = _connected(names)
+    for warning in warnings:
+        logger.warning("%s", warning)
+    return [made for made in found if any(fnmatchcase(made.name, name) for name in _parts(names))]
+
+
+def add_tools(registry: ToolRegistry, wanted: Iterable[str] = ("*",)) -> None:
+    """Add all tools of the servers that may have one of the names or patterns in `wanted` to `registry`."""
+    found, warnings = _connected(wanted)
+    for made in found:
+        registry.add(made)
+    registry.warnings += warnings
+
+
+def _connected(wanted: Iterable[str]) -> tuple[Sequence[Tool], Sequence[str]]:
+    """Connect for as long as the program runs; the tools, and what is to be said of servers that fail."""
+    if not (configured := servers(wanted)):
+        return (), ()
+    # Most people have no such server, and this import costs a third of a second.
+    from tools.mcp.connection import McpConnection
+
+    connection = McpConnection(configured)
+    return connection.tools, connection.warnings
+
+
+def _parts(wanted: Iterable[str]) -> list[str]:
+    return [part.strip() for text in wanted for part in text.split(",")]
 
 
 def _may_fit(pattern: str, server: str) -> bool:

@@ -15,7 +15,8 @@ from tools.context import ToolContext
 from tools.definition import Tool
 from tools.permission.permissions import decide
 from tools.run import ToolResult, run
-from tools.sandbox.bubblewrap import Sandbox, find_sandbox
+from tools.sandbox.bubblewrap import Sandbox
+from tools.sandbox.escape import find_sandbox
 from tools.workspace import Workspace
 
 Use = Callable[..., Awaitable[ToolResult]]

@@ -20,7 +20,8 @@ from tools.builtin.shell import run_python, run_shell
 from tools.builtin.web import fetch_page
 from tools.context import Grants, ToolContext, call_digest
 from tools.definition import Attempt, Tool, ToolError, Touch, tool
-from tools.permission.permissions import Decision, Mode, decide
+from tools.permission.permissions import Decision, decide
+from tools.permission.rules import Mode
 from tools.run import run
 from tools.sandbox.bubblewrap import Sandbox
 from tools.schema import ArgumentsError

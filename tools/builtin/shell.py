@@ -15,8 +15,8 @@ from tools.context import ToolContext
 from tools.definition import Attempt, ToolError, Touch, tool
 from tools.output import Captured
 from tools.process import Ended
-from tools.sandbox.bubblewrap import find_sandbox
 from tools.sandbox.confine import NOTE_BYTES, run_confined
+from tools.sandbox.escape import find_sandbox
 
 _LONGEST_S = 600.0
 _NOTE_BYTES = 128

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 from tools.definition import Effect
 from tools.permission import own
 from tools.permission.facts import READING, Facts
 from tools.permission.known_commands import UnknownCommandError, understand
 from tools.permission.preview import visible
-from tools.permission.rules import Rule, Verdict, canonical
+from tools.permission.rules import Mode, Rule, Verdict, canonical
 from tools.permission.shell_words import Argv
 from tools.sandbox.bubblewrap import Sandbox
 from tools.workspace import HOLDS_SECRETS, Place
 
-Mode = Literal["ask", "read", "all", "none", "plan"]
 Judgement = tuple[Verdict, str, Rule | None]
 
 _ON_FILES: frozenset[Effect] = frozenset(("read", "write"))

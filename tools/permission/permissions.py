@@ -14,15 +14,13 @@ from tools.context import Grants, call_digest, content_digest
 from tools.definition import NO_WORKSPACE, Attempt, Json, Tool, ToolError
 from tools.permission import own
 from tools.permission.facts import READING, Facts, look
-from tools.permission.judging import Mode, always_asks, judge, outside
+from tools.permission.judging import always_asks, judge, outside
 from tools.permission.preview import Preview, show_call, show_change, visible
-from tools.permission.rules import Rule, Verdict
+from tools.permission.rules import Mode, Rule, Verdict
 from tools.permission.scope_options import ScopeOption, scope_options, touched, touched_lines
 from tools.sandbox.bubblewrap import Sandbox
 from tools.schema import ArgumentsError
 from tools.workspace import COMPARED_BYTES, Place, Workspace, read_real
-
-__all__ = ["Call", "Decision", "Mode", "decide"]
 
 _NONE = "Tools are refused in this chat (approval mode none)."
 

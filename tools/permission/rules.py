@@ -13,6 +13,7 @@ from typing import Any, Literal
 Kind = Literal["any", "call", "argv", "argv2", "folder", "host"]
 Scope = Literal["session", "always"]
 Verdict = Literal["allow", "ask", "deny"]
+Mode = Literal["ask", "read", "all", "none", "plan"]
 
 
 @dataclass(frozen=True)

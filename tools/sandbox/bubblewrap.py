@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
 import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from tools.sandbox import mounts
@@ -24,7 +22,6 @@ from tools.secrets import is_secret
 from tools.workspace import Workspace
 
 _NAMESPACES = ("--die-with-parent", "--new-session", "--unshare-all")
-_PROGRAMS = ("/usr/bin", "/bin", "/usr/local/bin")
 _VERDICT_S = 120.0
 
 
@@ -160,20 +157,3 @@ def filtered() -> Generator[int | None]:
         yield handle
     finally:
         os.close(handle)
-
-
-@cache
-def find_sandbox() -> Sandbox:
-    """The sandbox of this machine, from which is tried to escape once. Takes about a tenth of a second the
-    first time: not on the event loop."""
-    if sys.platform != "linux":
-        return Sandbox(None, "there is no sandbox on this system")
-    # First where no project can put another one.
-    folders = [*_PROGRAMS, *(name for name in os.environ.get("PATH", "").split(":") if name.startswith("/"))]
-    program = shutil.which("bwrap", path=":".join(folders))
-    if program is None:
-        return Sandbox(None, "bubblewrap is not installed")
-    from tools.sandbox.escape import try_to_escape
-
-    started, trouble = try_to_escape(Sandbox(program))
-    return Sandbox(program if started else None, trouble)

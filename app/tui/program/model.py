@@ -166,7 +166,7 @@ class Program(OpenChats):
         if not self.furnished:
             return None
         chat = self._chat
-        if chat.id is None or chat.private or not chat.story.items or chat.manager.store.private:
+        if chat.id is None or chat.private or not chat.story.items or chat.manager.is_private:
             return None
         return f"To continue {one_line(chat.title)!r}: fireside --resume {chat.id.removeprefix('sess_')[:8]}"
 
@@ -185,7 +185,7 @@ class Program(OpenChats):
                 source, progress=self._progress, go_on=lambda: not self._given_up, **(options or {})
             )
         except FiresideError as err:
-            self.model.failed = self.manager.desk.card is None
+            self.model.failed = self.manager.card is None
             if self._given_up:
                 self.say("Loading was stopped. The next message loads the previous model.")
             else:
@@ -208,7 +208,7 @@ class Program(OpenChats):
     def _tell_unmet(self) -> None:
         from app.frontend.abilities import unmet
 
-        card = self.manager.desk.card
+        card = self.manager.card
         if card is not None and (missing := unmet(card, self.settings)):
             self.say(missing, error=True)
 
@@ -294,7 +294,7 @@ class Program(OpenChats):
         # A turn that failed may fail again where it is counted.
         if chat.error is not None or self.model.load is not None:
             return
-        if chat.manager.desk.card_of(facts.model) is None:
+        if chat.manager.card_of(facts.model) is None:
             return
         with contextlib.suppress(FiresideError):
             if chat.id is None:

@@ -307,7 +307,7 @@ class OpenChats(Stage):
         chat = self._chat
         named = [path for path in mentions(draft, self.folder)]
         loading = self.model.load is not None
-        require_senses(chat.attached, named, chat.manager.desk.card, chat.facts.model, loading=loading)
+        require_senses(chat.attached, named, chat.manager.card, chat.facts.model, loading=loading)
         attached = list(chat.attached)
         if named:
             session_id = await chat.ensure()

@@ -83,7 +83,7 @@ async def _model(app: FiresideApp) -> None:
         models = await app.manager.models()
     finally:
         app.seam.withdraw(looking)
-    picker = ModelPicker(app, models, card=app.manager.desk.card, catalog=app.catalog or catalog)
+    picker = ModelPicker(app, models, card=app.manager.card, catalog=app.catalog or catalog)
     choice = await app.push_screen_wait(picker)
     if choice is None:
         return
@@ -135,8 +135,7 @@ async def _params(app: FiresideApp) -> None:
     from app.tui.screens.params import ParamsScreen
 
     session_id, manager = await app.chat.ensure(), app.chat.manager
-    desk = app.manager.desk
-    defaults = desk.engine.residency.get("defaults") if desk.card is not None else None
+    defaults = app.manager.residency.get("defaults")
     await app.push_screen_wait(ParamsScreen(app, session_id, manager=manager, model_defaults=defaults))
 
 

@@ -115,7 +115,7 @@ class ToolsPicker(Picker):
         manager, session_id = self._manager, self._session_id
         mode = str((await manager.settings(session_id))["approve"]["value"])
         self._tools = await manager.tools(session_id)
-        card, rules = manager.desk.card, await manager.rules(session_id)
+        card, rules = manager.card, await manager.rules(session_id)
         calls = card is None or card.supports_tools
         self.give(tool_entries(mode, self._tools, rules, self.ink.glyphs.done, calls=calls))
 
@@ -136,7 +136,7 @@ class ToolsPicker(Picker):
         manager, session_id = self._manager, self._session_id
         if key == _TEACH:
             # The engine is one for all chats: also a private one is written by the model that is loaded.
-            if await self.shell.load_model(self.shell.manager.desk.source, _GENERIC):
+            if await self.shell.load_model(self.shell.manager.model_source, _GENERIC):
                 return Span("its calls now follow a grammar", "success")
             return Span("it could not be loaded", "error")
         if key.startswith(_MODE):

@@ -217,7 +217,7 @@ def test_every_check_can_be_told_to_a_program() -> None:
 def test_the_doctor_tells_what_got_out_of_the_sandbox(
     monkeypatch: pytest.MonkeyPatch, found: Sandbox, state: str, told: str
 ) -> None:
-    monkeypatch.setattr("tools.sandbox.bubblewrap.find_sandbox", lambda: found)
+    monkeypatch.setattr("tools.sandbox.escape.find_sandbox", lambda: found)
     monkeypatch.setattr(surroundings.sys, "platform", "linux")
     check = surroundings.sandbox()
     assert check.state == state

@@ -25,7 +25,8 @@ from tools.builtin.shell import run_shell
 from tools.context import Field, Form, ToolContext
 from tools.definition import tool
 from tools.registry import ToolRegistry
-from tools.sandbox.bubblewrap import Sandbox, find_sandbox
+from tools.sandbox.bubblewrap import Sandbox
+from tools.sandbox.escape import find_sandbox
 
 LONG_S = f"600.{os.getpid()}"
 """How long a command of this run would sleep: seconds that no other process sleeps."""

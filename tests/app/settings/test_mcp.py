@@ -18,7 +18,7 @@ from app.sessions.manager import SessionManager
 from app.sessions.store.store import Store
 from app.settings.config import resolve
 from app.settings.kinds import SettingError
-from app.settings.mcp import servers
+from app.settings.mcp import mcp_tools, servers
 from backend.engines.scripted import ScriptedEngine
 from backend.types import ToolCall
 from tests.app.process import fireside
@@ -171,7 +171,7 @@ async def test_a_chat_uses_a_servers_tool_as_any_other(
     pytest.importorskip("mcp")
     write_demo(tmp_path)
     monkeypatch.chdir(tmp_path)
-    made, warnings = ("demo_*", []) if named else choose(["demo_*"], None)
+    made, warnings = (mcp_tools("demo_*"), []) if named else choose(["demo_*"], None)
     assert warnings == []
     engine = ScriptedEngine([[ToolCall("c1", "demo_add", {"a": 2, "b": 3})], ["five"]])
     async with SessionManager(
@@ -182,10 +182,19 @@ async def test_a_chat_uses_a_servers_tool_as_any_other(
     assert [item.output for item in items if isinstance(item, FunctionCallOutput)] == ["5"]
 
 
-def test_a_manager_refuses_settings_of_servers_that_cannot_be_used() -> None:
+def test_settings_of_servers_that_cannot_be_used_are_refused() -> None:
     write("[mcp.demo]")
-    with pytest.raises(InvalidInputError, match="either a command"):
+    with pytest.raises(SettingError, match="either a command"):
+        mcp_tools("demo_*")
+
+
+def test_a_manager_is_handed_the_tools_of_servers_and_reads_no_settings() -> None:
+    write("[mcp.demo]")
+    with pytest.raises(InvalidInputError, match="No tool named demo_"):
         SessionManager(engine=ScriptedEngine(), store=Store(None), tools="demo_*")
+    program = "import sys; from app.sessions import tools_adapter; print('app.settings' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout == "False\n"
 
 
 async def test_a_cancelled_call_ends_at_the_server_too(

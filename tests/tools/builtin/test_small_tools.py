@@ -8,10 +8,9 @@ import pytest
 
 from tests.tools.conftest import Use
 from tools.builtin.clock import now
-from tools.builtin.delegate import Delegation, SpawnRequest, delegate, narrower
+from tools.builtin.delegate import delegate
 from tools.builtin.notes import notes
-from tools.context import ToolContext
-from tools.permission.permissions import Mode
+from tools.context import Delegation, SpawnRequest, ToolContext
 
 
 async def test_the_time_in_a_zone(use: Use) -> None:
@@ -162,28 +161,3 @@ async def test_cancelling_the_call_cancels_the_child(use: Use) -> None:
     context.cancellation.set()
     assert (await task).status == "cancelled"
     assert ended.is_set()
-
-
-MODES: tuple[Mode, ...] = ("none", "ask", "read", "all", "plan")
-UNASKED: dict[Mode, set[str]] = {
-    "none": set(),
-    "ask": set(),
-    "read": {"read"},
-    "plan": {"read"},
-    "all": {"read", "write"},
-}
-POSSIBLE: dict[Mode, set[str]] = {
-    "none": set(),
-    "ask": {"read", "write"},
-    "read": {"read", "write"},
-    "plan": {"read"},
-    "all": {"read", "write"},
-}
-
-
-@pytest.mark.parametrize("one", MODES)
-@pytest.mark.parametrize("other", MODES)
-def test_the_narrower_mode_allows_no_more_than_either(one: Mode, other: Mode) -> None:
-    found = narrower(one, other)
-    assert UNASKED[found] <= UNASKED[one] & UNASKED[other]
-    assert POSSIBLE[found] <= POSSIBLE[one] & POSSIBLE[other]

@@ -16,8 +16,8 @@ from tools.builtin.shell import run_python, run_shell
 from tools.builtin.web import fetch_page
 from tools.context import ToolContext
 from tools.definition import Tool, Touch, tool
-from tools.permission.permissions import Decision, Mode, decide
-from tools.permission.rules import Rule, canonical
+from tools.permission.permissions import Decision, decide
+from tools.permission.rules import Mode, Rule, canonical
 from tools.run import run
 from tools.sandbox.bubblewrap import Sandbox
 from tools.workspace import Workspace

@@ -17,8 +17,8 @@ from tools.builtin.shell import run_python, run_shell
 from tools.builtin.web import fetch_page
 from tools.context import ToolContext
 from tools.definition import Tool, ToolError, Touch, tool
-from tools.permission.permissions import Decision, Mode, decide
-from tools.permission.rules import Rule
+from tools.permission.permissions import Decision, decide
+from tools.permission.rules import Mode, Rule
 from tools.run import run
 from tools.sandbox.bubblewrap import Sandbox
 from tools.workspace import Workspace

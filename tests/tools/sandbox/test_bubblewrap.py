@@ -20,7 +20,7 @@ from tools.permission.permissions import decide
 from tools.process import tool_environment
 from tools.sandbox import bubblewrap as sandboxes
 from tools.sandbox import escape, mounts
-from tools.sandbox.bubblewrap import Sandbox, Wrapped, filtered, find_sandbox, look_over
+from tools.sandbox.bubblewrap import Sandbox, Wrapped, filtered, look_over
 from tools.sandbox.seccomp import filter_program
 from tools.sandbox.system_secrets import system_secrets
 from tools.workspace import Workspace
@@ -255,9 +255,9 @@ def test_only_some_machines_have_a_filter() -> None:
 
 
 def test_without_bubblewrap_there_is_no_sandbox_and_why_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandboxes, "_PROGRAMS", ())
+    monkeypatch.setattr(escape, "_PROGRAMS", ())
     monkeypatch.setenv("PATH", "/nowhere")
-    found = find_sandbox.__wrapped__()
+    found = escape.find_sandbox.__wrapped__()
     assert not found.proven
     assert "not sandboxed" in found.describe(network=False)
     assert found.trouble in found.describe(network=False)
@@ -269,9 +269,9 @@ def test_a_bubblewrap_that_does_not_start_is_none(monkeypatch: pytest.MonkeyPatc
     fake = tmp_path / "bwrap"
     fake.write_text("#!/bin/sh\necho 'No permissions to create new namespace' >&2\nexit 1\n")
     fake.chmod(0o755)
-    monkeypatch.setattr(sandboxes, "_PROGRAMS", ())
+    monkeypatch.setattr(escape, "_PROGRAMS", ())
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = find_sandbox.__wrapped__()
+    found = escape.find_sandbox.__wrapped__()
     assert found.bwrap is None
     assert "No permissions to create new namespace" in found.trouble
 
@@ -284,10 +284,10 @@ def test_a_bubblewrap_that_confines_nothing_is_none(monkeypatch: pytest.MonkeyPa
         '#!/bin/sh\nwhile [ "$1" != -- ]; do [ "$1" = --chdir ] && cd "$2"; shift; done\nshift\nexec "$@"\n'
     )
     fake.chmod(0o755)
-    monkeypatch.setattr(sandboxes, "_PROGRAMS", ())
+    monkeypatch.setattr(escape, "_PROGRAMS", ())
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     (Path(os.environ["HOME"]) / "letter").write_text("private")
-    found = find_sandbox.__wrapped__()
+    found = escape.find_sandbox.__wrapped__()
     assert not found.proven
     for reached in ("see files beside the workspace", "see the home", "reach the network", "read a password"):
         assert reached in found.trouble
@@ -493,13 +493,13 @@ def test_homes_are_found_in_the_user_database() -> None:
 def test_no_project_puts_its_own_bubblewrap_first(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    if not any(Path(folder, "bwrap").exists() for folder in sandboxes._PROGRAMS):
+    if not any(Path(folder, "bwrap").exists() for folder in escape._PROGRAMS):
         pytest.skip("bubblewrap lies elsewhere here")
     fake = tmp_path / "bwrap"
     fake.write_text("#!/bin/sh\nexit 0\n")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    assert find_sandbox.__wrapped__().bwrap == sandbox.bwrap
+    assert escape.find_sandbox.__wrapped__().bwrap == sandbox.bwrap
 
 
 def test_the_system_keeps_its_secrets(sandbox: Sandbox, space: Workspace) -> None:

@@ -361,7 +361,8 @@ class FakeManager:
     """Holds modes, tools and rules as a manager would."""
 
     def __init__(self, *, calls: bool = True) -> None:
-        self.desk = SimpleNamespace(card=SimpleNamespace(supports_tools=calls), source="chosen.gguf")
+        self.card = SimpleNamespace(supports_tools=calls)
+        self.model_source = "chosen.gguf"
         self.mode = "ask"
         self.offered = ["read_file", "edit_file"]
         self.saved = [
@@ -456,7 +457,7 @@ async def test_a_model_that_cannot_write_calls_is_said_so_and_can_be_taught() ->
         shown = page(app)
         assert "this model cannot call tools" in shown
         assert "not offered" in shown and f"{app.glyphs.done} offered" not in shown
-        manager.desk.card.supports_tools = True
+        manager.card.supports_tools = True
         await pilot.press("enter")
         await settled(app, pilot)
         assert app.asked == [("load_model", "chosen.gguf", {"tool_call_format": "generic"})]
