@@ -227,7 +227,10 @@ def demo(
         Path | None, typer.Option("--svg", metavar="DIR", help="Draw its pictures into this folder.")
     ] = None,
     cast: Annotated[
-        Path | None, typer.Option("--cast", metavar="FILE", help="Record it for asciinema.")
+        Path | None,
+        typer.Option(
+            "--cast", metavar="FILE", help="Record it for asciinema, or as a moving picture (.svg)."
+        ),
     ] = None,
     speed: Annotated[float, typer.Option("--speed", min=0.1, max=100, help="2 types twice as fast.")] = 1.0,
 ) -> None:

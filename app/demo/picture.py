@@ -8,7 +8,7 @@ from typing import Any
 
 from app.terminal.theming import DEFAULT, Palette, Tone, read
 
-_NAMED: dict[str, Tone] = {
+NAMED: dict[str, Tone] = {
     "red": "error",
     "green": "success",
     "brown": "warning",
@@ -20,7 +20,7 @@ _NAMED: dict[str, Tone] = {
 """What the terminal's own colours look like in a picture; the rest is text."""
 
 _FONT_FACE = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)
-_FONTS = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', 'Liberation Mono', monospace"
+FONTS = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', 'Liberation Mono', monospace"
 
 
 def draw(screen: Any, title: str, palette: Palette | None = None) -> str:
@@ -42,7 +42,7 @@ def draw(screen: Any, title: str, palette: Palette | None = None) -> str:
     )
     for row in range(screen.lines):
         console.print(
-            _row(screen, row, {name: colors[tone].hex for name, tone in _NAMED.items()}),
+            _row(screen, row, {name: colors[tone].hex for name, tone in NAMED.items()}),
             no_wrap=True,
             overflow="crop",
             crop=True,
@@ -55,7 +55,7 @@ def draw(screen: Any, title: str, palette: Palette | None = None) -> str:
 def portable(svg: str) -> str:
     """A picture that loads nothing: no font from a server, but the first of those that readers have."""
     svg = _FONT_FACE.sub("", svg)
-    return svg.replace("font-family: Fira Code, monospace;", f"font-family: {_FONTS};").replace(
+    return svg.replace("font-family: Fira Code, monospace;", f"font-family: {FONTS};").replace(
         "font-family: arial;", "font-family: system-ui, sans-serif;"
     )
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from app.demo.cast import Cast
+from app.demo.film import Film
 from app.demo.fixture import world
 from app.demo.player import PATIENCE_S, Player
 from app.demo.script import FILE_VARIABLE, PLAYED_VARIABLE, Demo, read_demo
@@ -139,7 +140,8 @@ def _keep_quiet(_data: bytes) -> None:
 async def _record(file: Path, demo: Demo, cast: Path, speed: float) -> int:
     argv = [sys.executable, *_own_arguments(), "demo", str(file), "--speed", str(speed)]
     environ = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
-    with Cast(cast, demo.size, demo.title) as recording:
+    recorder = Film if cast.suffix.lower() == ".svg" else Cast
+    with recorder(cast, demo.size, demo.title) as recording:
         async with TerminalStage(argv, demo.size, environ=environ, heard=recording.hear) as stage:
             async with asyncio.timeout(CAST_LIMIT_S):
                 code = await stage.ended()
