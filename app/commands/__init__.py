@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from app.commands import chats, dividing, general, models, replies, tools
 from app.commands.face import Choice, Command, Completion, Face, FaceKind, Rows, Screen
 from app.commands.prompts import read_prompts
-from app.commands.shared import clean
+from app.commands.shared import clean, show
 from app.exits import Failure, explain, is_folder_gone
 from app.sessions.errors import FiresideError
 from app.settings.kinds import SettingError
@@ -34,12 +34,38 @@ __all__ = [
     "run_line",
 ]
 
+
+async def _help(face: Face, rest: str) -> None:
+    if rest:
+        command = find(face, rest.removeprefix("/"))
+        if command is None:
+            face.say(f"There is no command /{clean(rest)[:40]}. /help lists them.", error=True)
+            return
+        also = f"  also /{', /'.join(command.aliases)}" if command.aliases else ""
+        pressed = face.key_of(command)
+        key = f"  key {pressed}" if pressed else ""
+        await show(face, command.usage, f"{command.help}{also}{key}")
+        return
+    if await face.screen("help"):
+        return
+    rows: Rows = [(command.usage, command.help) for command in available(face)]
+    notes: Rows = [
+        ("@FILE", "mention a file; its name is completed"),
+        ("!COMMAND", "run a shell command; its output joins the next message"),
+        ("//TEXT", "send text that begins with a slash"),
+    ]
+    await show(face, "Commands", [*rows, *notes])
+
+
 GROUPS: Mapping[str, tuple[Command, ...]] = {
     "chats": chats.COMMANDS,
     "replies": (*replies.COMMANDS, *dividing.COMMANDS),
     "models": models.COMMANDS,
     "tools and files": tools.COMMANDS,
-    "program": general.COMMANDS,
+    "program": (
+        Command("help", "/help [COMMAND]", "list commands, or explain one", _help, ("?",), "?"),
+        *general.COMMANDS,
+    ),
 }
 """What belongs together, as lists tell it."""
 OWN_GROUP = "your prompts"

@@ -1,41 +1,17 @@
-"""Commands about the program itself: help, theme, keys, logs, leaving."""
+"""Commands about the program itself: theme, keys, logs, leaving."""
 
 from __future__ import annotations
 
 from collections import deque
 
 from app import paths
-from app.commands.face import Choice, Command, Face, Rows
+from app.commands.face import Choice, Command, Face
 from app.commands.shared import choose, clean, show
 
 LOG_LINES = 60
 """Where they are not read page by page."""
 MOST_LOG_LINES = 2000
 LOG_BYTES = 1 << 18
-
-
-async def _help(face: Face, rest: str) -> None:
-    from app.commands import available, find
-
-    if rest:
-        command = find(face, rest.removeprefix("/"))
-        if command is None:
-            face.say(f"There is no command /{clean(rest)[:40]}. /help lists them.", error=True)
-            return
-        also = f"  also /{', /'.join(command.aliases)}" if command.aliases else ""
-        pressed = face.key_of(command)
-        key = f"  key {pressed}" if pressed else ""
-        await show(face, command.usage, f"{command.help}{also}{key}")
-        return
-    if await face.screen("help"):
-        return
-    rows: Rows = [(command.usage, command.help) for command in available(face)]
-    notes: Rows = [
-        ("@FILE", "mention a file; its name is completed"),
-        ("!COMMAND", "run a shell command; its output joins the next message"),
-        ("//TEXT", "send text that begins with a slash"),
-    ]
-    await show(face, "Commands", [*rows, *notes])
 
 
 async def _theme(face: Face, rest: str) -> None:
@@ -84,7 +60,6 @@ async def _quit(face: Face, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("help", "/help [COMMAND]", "list commands, or explain one", _help, ("?",), "?"),
     Command("theme", "/theme [NAME]", "choose a theme", _theme),
     Command("keys", "/keys", "list the keys and what they do", _keys),
     Command("settings", "/settings", "view and change all settings", _settings, faces=("tui",)),

@@ -134,6 +134,13 @@ class ConstrainedSampler(Sampler):
             self._bound = None
 
 
+def make_sampler(model: Model, request: EngineRequest, seed: int, max_seq: int) -> Sampler:
+    """The sampler a request asks for."""
+    if request.grammar is None:
+        return Sampler(model, request.config, seed, max_seq)
+    return ConstrainedSampler(model, request, seed, max_seq)
+
+
 class _Watch:
     """Looks for a trigger at the end of a reply's text. Inside a thought only its end can be one."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from backend.engine.request import EngineRequest
 from backend.native import C, Context, Model
 from backend.samplers import SamplerChain, dry_sampler, logit_bias_sampler
 from backend.types import GenerationConfig, TokenLogprob
@@ -87,15 +86,6 @@ class Sampler:
 
     def close(self) -> None:
         self._chain.close()
-
-
-def make_sampler(model: Model, request: EngineRequest, seed: int, max_seq: int) -> Sampler:
-    """The sampler a request asks for."""
-    if request.grammar is None:
-        return Sampler(model, request.config, seed, max_seq)
-    from backend.engine.constrained import ConstrainedSampler
-
-    return ConstrainedSampler(model, request, seed, max_seq)
 
 
 def _bounded(value: float) -> float:

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Container
 
-from backend.engine import sampling
+from backend.engine import constrained, sampling
 from backend.engine.admission import Admission
 from backend.engine.pacing import Pacer
 from backend.engine.params import EngineParams
@@ -302,7 +302,7 @@ class Scheduler:
 
     def _start(self, sequence: Sequence) -> None:
         if sequence.sampler is None and sequence.writes:
-            sequence.sampler = sampling.make_sampler(
+            sequence.sampler = constrained.make_sampler(
                 self._model, sequence.request, sequence.seed, self.max_seq
             )
             sequence.sampler.read(sequence.request.tokens)

@@ -6,6 +6,9 @@ import ast
 import re
 import tomllib
 from collections import Counter
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -46,9 +49,9 @@ def test_no_row_is_there_twice() -> None:
     assert [row for row, count in rows.items() if count > 1] == []
 
 
+@cache
 def classes(path: Path) -> list[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    return re.findall(r"^\s*class (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def words(name: str) -> set[str]:
@@ -69,3 +72,68 @@ def test_no_module_and_no_class_has_a_name_of_our_own_making() -> None:
         if words(name) & OWN_WORDS and path.parent.name != "program"
     ]
     assert found == []
+
+
+@cache
+def imports(path: Path) -> tuple[frozenset[str], frozenset[str]]:
+    """The modules that the file imports anywhere in it: all of them, and those that it runs."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    typed = [
+        child
+        for node in tree.body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for child in ast.walk(node)
+    ]
+
+    def named(nodes: Iterable[ast.AST]) -> frozenset[str]:
+        found = {
+            name if (name := f"{node.module}.{one.name}") in MODULES else node.module
+            for node in nodes
+            if isinstance(node, ast.ImportFrom) and node.module
+            for one in node.names
+        }
+        return frozenset(found & MODULES.keys())
+
+    everywhere = list(ast.walk(tree))
+    return named(everywhere), named(set(everywhere) - set(typed))
+
+
+def module(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module(path): path for path in PRODUCT}
+
+
+def circles(graph: Mapping[str, AbstractSet[str]]) -> list[set[str]]:
+    """The groups of modules in which each leads to each."""
+    graph = {name: set(targets) - {name} for name, targets in graph.items()}
+    while True:
+        aimed = set().union(*graph.values()) if graph else set()
+        left = {name: targets & graph.keys() for name, targets in graph.items() if name in aimed}
+        left = {name: targets & left.keys() for name, targets in left.items() if targets & left.keys()}
+        if left == graph:
+            break
+        graph = left
+
+    def reached(start: str) -> set[str]:
+        seen: set[str] = set()
+        open_ = [start]
+        while open_:
+            new = graph.get(open_.pop(), set()) - seen
+            seen |= new
+            open_ += new
+        return seen
+
+    reach = {name: reached(name) for name in graph}
+    groups = {frozenset(other for other in reach[name] if name in reach.get(other, ())) for name in reach}
+    return [set(group) for group in groups if len(group) > 1]
+
+
+def test_no_module_needs_itself_when_it_runs() -> None:
+    assert circles({name: imports(path)[1] for name, path in MODULES.items()}) == []
+
+
+def test_few_pairs_know_each_other_by_type() -> None:
+    found = circles({name: imports(path)[0] for name, path in MODULES.items()})
+    assert len(found) <= 4, found

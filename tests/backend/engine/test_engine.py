@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from backend.engine import constrained, sampling
 from backend.engine import engine as engine_module
-from backend.engine import sampling
 from backend.engine.params import EngineParams
 from backend.engine.request import EngineRequest
 from backend.native import Context
@@ -210,7 +210,7 @@ class TestFailure:
     def test_a_sampler_that_cannot_be_made(self, tiny_llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with Live(tiny_llama) as live:
             with monkeypatch.context() as patch:
-                patch.setattr(sampling, "make_sampler", lambda *_: 1 // 0)
+                patch.setattr(constrained, "make_sampler", lambda *_: 1 // 0)
                 error = live.run(words(6)).ended.error
             assert isinstance(error, EngineError)
             assert live.run(words(6)).ended.finish == "length"
