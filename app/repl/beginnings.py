@@ -16,6 +16,8 @@ class Beginnings:
         self._of: dict[int, Beginning] = {}
         self._line = 1
         self._text = ""
+        self._came = ""
+        """Of the last change, what came to stand at the beginning."""
 
     @property
     def typed(self) -> bool:
@@ -38,13 +40,16 @@ class Beginnings:
         grown = len(buffer.text) - len(before)
         start = buffer.cursor_position - max(grown, 0)
         is_first = not buffer.text[:start].strip()
-        came = buffer.text[start : buffer.cursor_position]
+        self._came = buffer.text[start : buffer.cursor_position] if is_first else ""
         if self.pasting:
-            self._here.pasted(first=is_first and bool(came.strip()))
-        elif is_first and came.strip():
-            self._here.written(came)
-        elif is_first and before.lstrip()[:1] != buffer.text.lstrip()[:1]:
+            self._here.pasted(first=bool(self._came.strip()))
+        elif is_first or before.lstrip()[:1] != buffer.text.lstrip()[:1]:
             self._here.uncovered()
+
+    def inserted(self, _: Buffer) -> None:
+        """What the last change brought was written at the caret: no undo, and nothing that was cut before."""
+        if not self.pasting:
+            self._here.written(self._came)
 
     @property
     def _here(self) -> Beginning:

@@ -112,6 +112,7 @@ class Prompter:
         )
         self._session.app.min_redraw_interval = FRAME_S
         self._session.default_buffer.on_text_changed += self._changed
+        self._session.default_buffer.on_text_insert += self._inserted
 
     # ---- as a whole ------------------------------------------------------------------------
 
@@ -349,6 +350,10 @@ class Prompter:
         self.drafted(self._kept(buffer))
         if not buffer.text and self.emptied():
             self.wake()
+
+    def _inserted(self, buffer: Buffer) -> None:
+        self._beginnings.inserted(buffer)
+        self.drafted(self._kept(buffer))
 
     def _kept(self, buffer: Buffer) -> str:
         """The draft as keys would have to write it, for a place that keeps only text."""

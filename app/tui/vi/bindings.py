@@ -68,7 +68,8 @@ class ViBindings:
         if step.is_edit:
             start, end = self._whole_words(step.start, step.end)
             draft.history.checkpoint()
-            draft.replace_range(start, end, step.text)
+            change = draft.put_back if step.is_old else draft.replace_range
+            change(start, end, step.text)
             draft.history.checkpoint()
         text = draft.text
         caret = min(step.caret, len(text))

@@ -56,6 +56,8 @@ class Step:
     text: str = ""
     command: Command = ""
     times: int = 1
+    is_old: bool = False
+    """The text was in the draft before, or is made of what was."""
 
     @property
     def is_edit(self) -> bool:
@@ -332,17 +334,18 @@ class ViKeys:
             body = "\n".join([put] * times)
             if before:
                 start = motions.line_start(text, caret)
-                return Step(start, start, start, f"{body}\n")
+                return Step(start, start, start, f"{body}\n", is_old=True)
             end = motions.line_end(text, caret)
-            return Step(end + 1, end, end, f"\n{body}")
+            return Step(end + 1, end, end, f"\n{body}", is_old=True)
         place = caret if before else motions.right(text, caret)
-        return Step(place + len(put) * times - 1, place, place, put * times)
+        return Step(place + len(put) * times - 1, place, place, put * times, is_old=True)
 
     def _swap_case(self, text: str, start: int, end: int) -> Step:
         self._forget()
         swapped = text[start:end].swapcase()
         changed = text[:start] + swapped + text[end:]
-        return Step(self._on_a_character(changed, start + len(swapped)), start, end, swapped)
+        caret = self._on_a_character(changed, start + len(swapped))
+        return Step(caret, start, end, swapped, is_old=True)
 
     def _on_a_character(self, text: str, place: int) -> int:
         """In normal mode the caret stands on a character, never behind the last one."""
@@ -372,12 +375,12 @@ class ViKeys:
             case "~":
                 self.mode = "normal"
                 step = self._swap_case(text, start, end)
-                return Step(start, step.start, step.end, step.text)
+                return Step(start, step.start, step.end, step.text, is_old=True)
             case "p" | "P":
                 self.mode = "normal"
                 self._forget()
                 put, self._register = self._register, text[start:end]
-                return Step(max(start, start + len(put) - 1), start, end, put)
+                return Step(max(start, start + len(put) - 1), start, end, put, is_old=True)
             case _ if key in "iaIAOuDCYSr":
                 return Step(caret)
             case _:

@@ -178,19 +178,35 @@ class Draft(KeysInOrder, SoftArea):
             self.beginning.uncovered()
         return result
 
-    def undo(self) -> None:
+    def _undo_batch(self, edits: Sequence[Edit]) -> None:
         """As the base class; what comes back was pasted, or typed."""
-        before = self._first_mark
-        super().undo()
-        if self._first_mark != before:
+        before = self._first_place
+        super()._undo_batch(edits)
+        self._edited_again(edits, before)
+
+    def _redo_batch(self, edits: Sequence[Edit]) -> None:
+        """As the base class; what comes back was pasted, or typed."""
+        before = self._first_place
+        super()._redo_batch(edits)
+        self._edited_again(edits, before)
+
+    def _edited_again(self, edits: Sequence[Edit], before: tuple[int, int]) -> None:
+        if any(edit.top <= max(before, self._first_place) for edit in edits):
             self.beginning.uncovered()
 
-    def redo(self) -> None:
-        """As the base class; what comes back was pasted, or typed."""
-        before = self._first_mark
-        super().redo()
-        if self._first_mark != before:
+    def put_back(self, start: int, end: int, text: str) -> None:
+        """As `replace_range`, with a text that was in the draft before: nobody knows who wrote it."""
+        self.replace_range(start, end, text)
+        if self._is_first(self.location_of(start)):
             self.beginning.uncovered()
+
+    @property
+    def _first_place(self) -> tuple[int, int]:
+        """Where the first character stands that is no blank; the end where there is none."""
+        for row, line in enumerate(self.document.lines):
+            if line.strip():
+                return row, len(line) - len(line.lstrip())
+        return self.document.end
 
     def _is_first(self, place: tuple[int, int]) -> bool:
         """Whether only blanks stand before a place."""

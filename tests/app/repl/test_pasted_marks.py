@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.clipboard import ClipboardData
 from prompt_toolkit.history import InMemoryHistory
 
 from app.repl.beginnings import Beginnings
@@ -43,6 +44,7 @@ async def test_a_command_that_was_mistyped_is_told(text: str) -> None:
 def edited() -> tuple[Buffer, Beginnings]:
     buffer, beginnings = Buffer(history=InMemoryHistory()), Beginnings()
     buffer.on_text_changed += beginnings.changed
+    buffer.on_text_insert += beginnings.inserted
     return buffer, beginnings
 
 
@@ -72,6 +74,37 @@ def test_who_wrote_the_first_character() -> None:
     assert beginnings.typed
     beginnings.reset("/x", typed=False)
     assert not beginnings.typed
+
+
+@pytest.mark.parametrize("text", ["!x", "/help", "//x"])
+def test_the_same_mark_before_it_that_goes_again_does_not_make_it_typed(text: str) -> None:
+    for goes in (Buffer.delete_before_cursor, Buffer.undo):
+        buffer, beginnings = edited()
+        put(buffer, beginnings, text)
+        buffer.cursor_position = 0
+        buffer.save_to_undo_stack()
+        buffer.insert_text(text[0])
+        goes(buffer)
+        assert (buffer.text, beginnings.typed) == (text, False)
+
+
+@pytest.mark.parametrize("text", ["!x", "/help"])
+def test_a_mark_that_was_cut_and_put_back_does_not_make_it_typed(text: str) -> None:
+    buffer, beginnings = edited()
+    put(buffer, beginnings, text)
+    buffer.cursor_position = 0
+    cut = buffer.delete(1)
+    buffer.paste_clipboard_data(ClipboardData(cut))
+    assert (buffer.text, beginnings.typed) == (text, False)
+
+
+def test_words_that_were_typed_and_moved_are_still_a_command() -> None:
+    buffer, beginnings = edited()
+    for char in "/x":
+        buffer.insert_text(char)
+    cut = buffer.delete_before_cursor(2)
+    buffer.paste_clipboard_data(ClipboardData(cut))
+    assert (buffer.text, beginnings.typed) == ("/x", True)
 
 
 async def test_a_walk_through_the_history_gives_it_back() -> None:

@@ -9,6 +9,7 @@ import pytest
 from textual.events import Paste
 
 from app.frontend.history import History
+from app.settings.config import Value, resolve
 from app.tui.widgets import composer
 from backend.engines.scripted import Pause
 from tests.app.tui.pilot import Running, running
@@ -115,6 +116,28 @@ async def test_undo_and_redo_do_not_make_it_typed() -> None:
         run.app.draft.action_redo()
         await run.pilot.press("enter")
         assert await sent(run) == "!x"
+
+
+@pytest.mark.parametrize("text", BITES)
+async def test_what_was_typed_before_it_and_undone_does_not_make_it_typed(text: str) -> None:
+    async with running([["ok"]]) as run:
+        await paste(run, text)
+        await run.pilot.press("home", text[0], "ctrl+underscore")
+        assert (run.app.draft.text, run.app.draft.beginning.typed) == (text, False)
+        await run.pilot.press("end", "space", "x", "enter")
+        assert await sent(run) == f"{text} x"
+
+
+@pytest.mark.parametrize("text", BITES)
+@pytest.mark.parametrize("keys", ["xP", "~", "v~", "ylvp", "ylvdP", "xuP", "xPuu"])
+async def test_no_key_of_vi_makes_it_typed(text: str, keys: str) -> None:
+    async with running([["ok"]], settings=resolve({"vi_keys": Value(True, "test")}, environ={})) as run:
+        await paste(run, text)
+        await run.pilot.press("escape", "0", *keys)
+        await run.until(lambda: run.app.draft.text[:1] == text[0])
+        assert not run.app.draft.beginning.typed
+        await run.pilot.press("escape", "A", "space", "x", "enter")
+        assert (await sent(run))[:1] == text[0]
 
 
 @pytest.mark.parametrize("text", BITES)
