@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Literal, cast
 
 from app.frontend.card_body import Body, Part, arguments_part, diff_part
+from app.frontend.form_field import Field
 from app.terminal.glyphs import Glyphs
 from app.terminal.text_rows import RowSpans, Span, cut, spread, wrapped
 from tools.permission.preview import clean, one_row, value_text, visible
@@ -53,17 +54,6 @@ class FormChoice:
     value: Any
     label: str
     detail: str = ""
-
-
-@dataclass(frozen=True)
-class Field:
-    """One thing a form asks for."""
-
-    name: str
-    title: str
-    kind: str
-    default: str = ""
-    required: bool = False
 
 
 @dataclass(frozen=True)
@@ -318,39 +308,10 @@ def _fields(properties: Json, required: Sequence[str]) -> tuple[Field, ...]:
     found: list[Field] = []
     for name, raw in properties.items():
         schema = _json(raw)
-        title = one_row(str(schema.get("title") or schema.get("description") or name))
         default = schema.get("default")
         shown = "" if default is None else editable(default)
-        found.append(Field(name, title, str(schema.get("type", "string")), shown, name in required))
+        found.append(Field.of(name, schema, shown, required=name in required))
     return tuple(found)
-
-
-def read_field(asked: Field, text: str) -> Any:
-    """What a person wrote, as the field wants it. ValueError says what is wrong."""
-    match asked.kind:
-        case "integer":
-            try:
-                return int(text)
-            except ValueError:
-                raise ValueError(f"{asked.title}: a whole number, please.") from None
-        case "number":
-            try:
-                return float(text)
-            except ValueError:
-                raise ValueError(f"{asked.title}: a number, please.") from None
-        case "boolean":
-            if text.strip().lower() not in ("y", "yes", "true", "n", "no", "false"):
-                raise ValueError(f"{asked.title}: yes or no, please.")
-            return text.strip().lower() in ("y", "yes", "true")
-        case "array" | "object":
-            try:
-                return json.loads(text)
-            except (ValueError, RecursionError):
-                raise ValueError(f"{asked.title}: JSON, please.") from None
-        case _:
-            if asked.required and not text:
-                raise ValueError(f"{asked.title} is needed.")
-            return text
 
 
 def editable(value: Any) -> str:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from app.commands.face import Choice
-from app.frontend.question import Question, Scope, editable_json, read_field, rule_text
+from app.frontend.form_field import read_field
+from app.frontend.question import Question, Scope, editable_json, rule_text
 from app.markdown.sgr import Span
 from app.repl.console import Console
 from app.repl.page import ReplPage

@@ -17,7 +17,8 @@ from textual.app import App
 from textual.message import Message
 from textual.timer import Timer
 
-from app.frontend.question import Question, Scope, editable_json, read_field
+from app.frontend.form_field import read_field
+from app.frontend.question import Question, Scope, editable_json
 from app.terminal.glyphs import Glyphs
 from app.tui.keys import key_name, keys_at, shown
 from app.tui.widgets.card import SCOPES, QuestionCard

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from app.frontend.card_body import diff_rows
-from app.frontend.question import Field, Question, body_of, read_field
+from app.frontend.form_field import Field, read_field
+from app.frontend.question import Question, body_of
 from app.terminal.glyphs import ASCII, UNICODE, Glyphs
 from app.terminal.text_rows import pieces, wrapped
 
@@ -105,6 +106,48 @@ def test_fields_are_read_by_their_kind() -> None:
     for kind, text in (("integer", "x"), ("number", "x"), ("boolean", "x"), ("object", "{")):
         with pytest.raises(ValueError, match="please"):
             read_field(Field("n", "n", kind), text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        *(
+            ("number", text)
+            for text in ("nan", "NaN", "-nan", "inf", "-Infinity", "1e999", "1_000", "\u0664")
+        ),
+        *(("integer", text) for text in ("1_000", "\u0664", "1e3", "1.0", "", "9" * 5_000)),
+        *(("array", text) for text in ("{}", "[NaN]", "[1e999]", "[-Infinity]", '"a"', "null")),
+        *(("object", text) for text in ("[]", '{"a": NaN}', '{"a": 1e999}', '{"a": 1, "a": 2}', "true")),
+    ],
+)
+def test_a_field_takes_what_json_can_say_and_nothing_else(kind: str, text: str) -> None:
+    with pytest.raises(ValueError, match="please"):
+        read_field(Field("n", "n", kind), text)
+
+
+def test_a_field_among_others_takes_one_of_its_choices() -> None:
+    properties = {
+        "colour": {"enum": ["red", "dark blue"]},
+        "size": {"type": "integer", "enum": [1, 2], "default": 2},
+        "least": {"type": "integer", "minimum": 3, "maximum": 5},
+        "name": {"type": "string", "minLength": 2, "maxLength": 4},
+    }
+    schema = {"properties": properties, "required": ["colour", "size"]}
+    question = Question.of("s", {"params": {"requestedSchema": schema}})
+    colour, size, least, name = question.fields
+    assert "red" in colour.title and "dark blue" in colour.title and "1" in size.title
+    assert read_field(colour, "dark blue") == "dark blue"
+    assert (read_field(size, "2"), read_field(least, "4"), read_field(name, "abc")) == (2, 4, "abc")
+    for field, text in (
+        (colour, "green"),
+        (colour, ""),
+        (size, "3"),
+        (least, "6"),
+        (name, "a"),
+        (name, "abcde"),
+    ):
+        with pytest.raises(ValueError, match=r"please|needed"):
+            read_field(field, text)
 
 
 @settings(deadline=None)
