@@ -65,12 +65,12 @@ class ExplainedError(Exception):
 
 def leave_quietly(code: ExitCode = ExitCode.ANSWERED) -> ExitCode:
     """Nobody reads standard output any more, and maybe no messages: what is still buffered goes nowhere."""
-    write_nowhere(1)
+    write_nowhere(sys.stdout)
     try:
         if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]
             sys.stderr.flush()
     except OSError:
-        write_nowhere(2)
+        write_nowhere(sys.stderr)
     return code
 
 

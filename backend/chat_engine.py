@@ -94,6 +94,8 @@ class LoadSpec:
 
     source: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    for_text: bool = False
+    """Whether it has to write: an embedding model is then refused before its weights are read."""
 
 
 Progress = Callable[[float], bool]

@@ -81,19 +81,22 @@ def open_model(
     progress: Callable[[float], bool] | None = None,
     *,
     most_cells: int | None = None,
+    for_text: bool = False,
 ) -> ModelHandle:
     """Find, check, plan and load a model. Every failure is a ModelLoadError with a remedy.
 
-    `most_cells`: tokens that one sequence will take at most, where the caller knows.
+    `most_cells`: tokens that one sequence will take at most, where the caller knows. `for_text`: refuse
+    a model that cannot write.
     """
     _log_to_file()
-    info = check_file(find_model(source))
+    info = check_file(find_model(source), for_text=for_text)
     gpus = tuple(device for device in native.devices() if device.kind in ("gpu", "igpu"))
     memory = Memory(gpus)
     notes: list[str] = []
     # Native code reads the weights without the interpreter's lock: 70 ms for what comes after them.
     # No daemon: one that still imports while the process ends takes it down.
-    threading.Thread(target=_import_ahead, name="fireside-import").start()
+    importing = threading.Thread(target=_import_ahead, name="fireside-import")
+    importing.start()
     while True:
         demand = replace(options.demand(options.asked_slots), most_cells=most_cells)
         plan = make_plan(info, demand, *memory.now())
@@ -103,6 +106,8 @@ def open_model(
         if model is not None:
             model.close()
         options = _smaller(info, plan, options, notes)
+    # Modules that import each other in a circle, as jinja2's do, are half made to a second thread.
+    importing.join()
     plan = replace(plan, notes=(*plan.notes, *notes))
     memory = Memory(gpus, plan.devices[0].weights_bytes if plan.devices else 0)
     try:

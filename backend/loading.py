@@ -22,6 +22,7 @@ from backend.models import (
     resolve,
     starter_model,
 )
+from backend.refusals import cannot_write
 from backend.types import ModelLoadError
 
 _LISTED = 8
@@ -65,13 +66,23 @@ def find_model(source: str | os.PathLike[str] | None = None) -> Path:
     return _named_model(name)
 
 
-def check_file(path: Path) -> GGUFInfo:
+def look_for(source: str | os.PathLike[str] | None, *, for_text: bool) -> None:
+    """Raise ModelLoadError where there is no such model, or, with `for_text`, where it cannot write."""
+    path = find_model(source)
+    if for_text and read_gguf(path).is_embedding:
+        raise cannot_write(path.stem)
+
+
+def check_file(path: Path, *, for_text: bool = False) -> GGUFInfo:
     """What is in the model at `path`, without its tokens, once it is safe to hand to llama.cpp.
 
-    Raises ModelLoadError for everything that is not a whole, sane model. A file with unusual
-    metadata is tried in a child process first, which costs some 100 ms.
+    Raises ModelLoadError for everything that is not a whole, sane model, with `for_text` also for one
+    that cannot write. A file with unusual metadata is tried in a child process first, which costs some
+    100 ms.
     """
     info = read_gguf(path, tokens=True)
+    if for_text and info.is_embedding:
+        raise cannot_write(path.stem)
     check_model(info)
     if needs_probe(info):
         from backend.probe import probe

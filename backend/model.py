@@ -49,6 +49,7 @@ def load(
     mmproj: str | os.PathLike[str] | None = None,
     progress: Callable[[float], bool] | None = None,
     most_cells: int | None = None,
+    for_text: bool = False,
     **options: Any,
 ) -> GenerativeModel:
     """Load a GGUF model.
@@ -61,7 +62,8 @@ def load(
     False), compute_dtype, chat_template (text), threads, main_gpu, tensor_split, mmap, mlock,
     slots, tool_call_format, lora ((path, scale) pairs). `progress(fraction)`
     cancels by returning False. `most_cells`: tokens of prompt and reply that will be used at most,
-    where that is known: a smaller context is built sooner.
+    where that is known: a smaller context is built sooner. `for_text`: refuse an embedding model before
+    its weights are read.
 
     Raises ModelLoadError with `.cause` and `.remedy`, and ValueError for an impossible option.
     """
@@ -74,7 +76,8 @@ def load(
     if progress is not None and not callable(progress):  # pyright: ignore[reportUnnecessaryComparison]
         raise ValueError(f"progress must be a function, not {type(progress).__name__}")
     check_whole("most_cells", most_cells, 1, optional=True)
-    model = GenerativeModel(open_model(source, check_options(options), progress, most_cells=most_cells))
+    handle = open_model(source, check_options(options), progress, most_cells=most_cells, for_text=for_text)
+    model = GenerativeModel(handle)
     if assistant_model is not None:
         try:
             model.set_assistant(assistant_model)

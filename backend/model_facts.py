@@ -11,6 +11,7 @@ from backend.chat_engine import Request, Tool
 from backend.config_checks import shown
 from backend.handle import ModelHandle
 from backend.load_options import MOST_SLOTS
+from backend.refusals import cannot_write
 from backend.request_checks import check_request, check_tools
 from backend.tokenizer import Tokenizer
 from backend.types import (
@@ -185,7 +186,7 @@ class ModelFacts:
         check_request(request)
         config = request.config
         if self._handle.info.is_embedding:
-            raise ValueError(f"{self._handle.info.path.name} is an embedding model and writes no text")
+            raise ValueError(str(cannot_write(self._handle.info.path.stem)))
         if request.messages is not None and not request.messages:
             raise ValueError("messages is empty: there is nothing to answer")
         self.offered(request.tools)

@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from app import paths
 from app.cli.completions import complete_topics, offer_plain_words
 from app.cli.config import config
 from app.cli.flags import CHAT, SESSION, Flag, Given, command
@@ -22,6 +23,7 @@ from app.cli.launch import FACES, begin, check_chat, chosen_settings, is_plain, 
 from app.cli.models import models
 from app.exits import ExitCode, Failure, explain, leave_quietly, usage
 from app.settings.config import Settings
+from app.terminal.native_output import keep_native_output_in
 from app.terminal.output import is_terminal, notify
 
 ONE_SHOT: tuple[Flag, ...] = (
@@ -275,6 +277,9 @@ def _answer_once(given: Given) -> int:
             max_turns=given.get("max_turns"),
         ),
     )
+    if not job.chat.needs_session:
+        # The model runs in this process, not in a child whose output leads to a log.
+        keep_native_output_in(paths.state_dir() / "native.log")
     return direct.run(job)
 
 

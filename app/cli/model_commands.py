@@ -180,7 +180,7 @@ def use(name: str) -> ExitCode:
     from backend.loading import check_file, find_model
 
     path = find_model(name)
-    check_file(path)
+    check_file(path, for_text=True)
     value = str(path.resolve()) if Path(name).expanduser().exists() else name
     _, file = store("model", value)
     print(one_line(f"model is set to {value} in {file}"))

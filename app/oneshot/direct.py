@@ -28,7 +28,6 @@ from app.terminal.output import is_terminal, notify
 from backend.types import (
     ChatOutcome,
     GenerationConfig,
-    ModelLoadError,
     ReasoningPiece,
     TextPiece,
 )
@@ -190,16 +189,10 @@ def loaded(
     assistant = options.pop("assistant_model", None)
     meanwhile()
     with interruption.noted(), LoadProgress(lambda: interruption.pending is None) as progress:
-        model = load(source, progress=progress, **options)
+        model = load(source, progress=progress, for_text=True, **options)
         if assistant:
             _attach_draft_model(model, assistant, progress)
     try:
-        if model.handle.info.is_embedding:
-            raise ModelLoadError(
-                f"{model.handle.info.path.stem} is an embedding model and cannot write text.",
-                cause="not_a_chat_model",
-                remedy="Choose a chat model; `fireside models list` shows what is here.",
-            )
         if is_terminal(sys.stderr):
             for note in model.residency.get("notes", ()):
                 notify(str(note))

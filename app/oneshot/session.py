@@ -154,7 +154,7 @@ async def _load(manager: SessionManager, job: OneShot, source: str | None, stop:
         def show(fraction: float) -> None:
             progress(fraction)
 
-        loading = asyncio.create_task(manager.load_model(source, progress=show, **options))
+        loading = asyncio.create_task(manager.load_model(source, progress=show, for_text=True, **options))
         stop.end = loading.cancel
         try:
             return await loading
@@ -164,13 +164,6 @@ async def _load(manager: SessionManager, job: OneShot, source: str | None, stop:
 
 
 def _check(card: ChatCard, job: OneShot) -> None:
-    if card.kind == "embedding":
-        raise Failure(
-            "not_a_chat_model",
-            f"{card.model_id} is an embedding model and cannot write text.",
-            remedy="Choose a chat model; `fireside models list` shows what is here.",
-            exit_code=ExitCode.NO_MODEL,
-        )
     if not job.chat.tools:
         return
     missing = unmet_tools(card, job.settings)

@@ -351,7 +351,7 @@ class ReplFace:
 
         progress(0.0)
         try:
-            self.card = await manager.load_model(source, progress=progress, **wanted)
+            self.card = await manager.load_model(source, progress=progress, for_text=True, **wanted)
         except FiresideError as err:
             self.page.news(str(explain(err)), error=True)
             self._load_failed = True

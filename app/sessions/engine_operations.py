@@ -19,7 +19,7 @@ from app.sessions.turn.history import turns_of
 from app.sessions.turn.live import LiveSession
 from app.sessions.turn.media import blocks_of, senses
 from app.sessions.turn.settings import Settings, checked, resolve
-from backend.chat_engine import ChatEngine, EngineStats, Request
+from backend.chat_engine import ChatEngine, EngineStats, LoadSpec, Request
 from backend.types import BackendError, ChatCard, GenerationConfig
 
 
@@ -163,14 +163,15 @@ class EngineOperations(Workplace):
         *,
         progress: Callable[[float], None] = _silent,
         go_on: Callable[[], bool] = _always,
+        for_text: bool = False,
         **options: Any,
     ) -> ChatCard:
-        """Load a model for all sessions, once no turn runs.
+        """Load a model for all sessions, once no turn runs. `for_text` refuses one that cannot write.
 
         `go_on` is asked while it loads, on whatever thread does that; where it says False the load
         ends with FiresideError (cancelled), and the model of before is loaded when next needed.
         """
-        return await self._desk.load(source, options, progress, go_on)
+        return await self._desk.load(LoadSpec(source, options, for_text), progress, go_on)
 
     async def unload_model(self) -> None:
         """Free the model; the next turn loads it again."""
@@ -182,7 +183,7 @@ class EngineOperations(Workplace):
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """One vector per text, by the loaded model."""
-        async with self._desk.use(None, _silent) as engine:
+        async with self._desk.use(None, _silent, for_text=False) as engine:
             try:
                 return await engine.embed(texts)
             except (BackendError, ValueError) as err:

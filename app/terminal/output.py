@@ -169,11 +169,17 @@ def notify(text: str) -> None:
         print(f"fireside: {one_line(text)}", file=sys.stderr, flush=True)
     except OSError:  # What cannot be told must not change how the command ends.
         if sys.stderr is sys.__stderr__:
-            write_nowhere(2)
+            write_nowhere(sys.stderr)
 
 
-def write_nowhere(descriptor: int) -> None:
-    """From now on what is written to this descriptor, or still buffered for it, is dropped."""
+def write_nowhere(stream: IO[str] | None) -> None:
+    """From now on what is written to this stream, or still buffered for it, is dropped."""
+    if stream is None:
+        return
+    try:
+        descriptor = stream.fileno()
+    except (OSError, ValueError):  # it is no file, or closed
+        return
     hole = os.open(os.devnull, os.O_WRONLY)
     os.dup2(hole, descriptor)
     os.close(hole)

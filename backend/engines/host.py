@@ -84,7 +84,7 @@ class EngineHost:
         async with self._starting:
             self._crashes = 0
             if not self.closed:
-                await asyncio.to_thread(_look_for, spec.source)
+                await asyncio.to_thread(_look_for, spec)
             child = await self._living_child()
             card = await self._load_into(child, spec, progress)
             self._spec = spec
@@ -478,11 +478,11 @@ class _ChildProcess:
             stream.put_nowait({"error": error})
 
 
-def _look_for(source: str | None) -> None:
-    """Raises ModelLoadError where there is no such model."""
-    from backend.loading import find_model  # a model that is the first one looks itself
+def _look_for(spec: LoadSpec) -> None:
+    """Raises ModelLoadError where there is no such model, or none that does what is wanted."""
+    from backend.loading import look_for  # a model that is the first one looks itself
 
-    find_model(source)
+    look_for(spec.source, for_text=spec.for_text)
 
 
 def _child_code(commands: int, answers: int) -> str:

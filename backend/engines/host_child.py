@@ -79,7 +79,7 @@ class Child:
                 self._write({"re": command["re"], "progress": fraction})
             return not given_up.is_set()
 
-        self._model = load(spec.source, progress=progress, **spec.options)
+        self._model = load(spec.source, progress=progress, for_text=spec.for_text, **spec.options)
         return {"card": self._model.card, "residency": self._model.residency}
 
     def _unload(self) -> None:

@@ -18,7 +18,7 @@ from backend.chat_engine import (
     Tool,
     request_to_count,
 )
-from backend.loading import find_model
+from backend.loading import look_for
 from backend.model import GenerativeModel, load
 from backend.prompt import Prompt
 from backend.reply import Delivery, Failed, Ids
@@ -56,7 +56,7 @@ class InProcessEngine:
         Raises ModelLoadError."""
         async with self._loading:
             if self._model is not None:
-                await asyncio.to_thread(find_model, spec.source)
+                await asyncio.to_thread(look_for, spec.source, for_text=spec.for_text)
             await self.unload()
             given_up = self._given_up = threading.Event()
 
@@ -64,7 +64,9 @@ class InProcessEngine:
                 return not given_up.is_set() and (progress is None or progress(fraction) is not False)
 
             loading = asyncio.ensure_future(
-                asyncio.to_thread(load, spec.source, progress=on_progress, **spec.options)
+                asyncio.to_thread(
+                    load, spec.source, progress=on_progress, for_text=spec.for_text, **spec.options
+                )
             )
             try:
                 self._model = await asyncio.shield(loading)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from backend.chat_engine import Request
@@ -91,13 +89,6 @@ class Double:
         made = Future[Prompt]()
         made.set_result(Prompt(text or request.text or "", list((text or request.text or "").encode())))
         return made
-
-    @property
-    def handle(self) -> Any:
-        info = SimpleNamespace(
-            is_embedding=self.card.kind == "embedding", path=Path(f"{self.card.model_id}.gguf")
-        )
-        return SimpleNamespace(info=info)
 
     def open(self) -> None:
         pass

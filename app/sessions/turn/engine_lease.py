@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from dataclasses import replace
 
 from app.running import Presence
 from app.sessions.errors import FiresideError, ServerError, wrapped
@@ -66,9 +66,10 @@ class EngineLease:
 
     @asynccontextmanager
     async def use(
-        self, model: str | None, on_load: OnLoad, go_on: GoOn = _always
+        self, model: str | None, on_load: OnLoad, go_on: GoOn = _always, *, for_text: bool = True
     ) -> AsyncGenerator[ChatEngine]:
-        """The engine with `model` loaded (None: the default). Raises FiresideError.
+        """The engine with `model` loaded (None: the default). Raises FiresideError, with `for_text` also for
+        a model that cannot write.
 
         `go_on` is asked while a model loads and, after `wake`, while others have to finish; False
         gives up.
@@ -78,10 +79,14 @@ class EngineLease:
                 if not go_on():
                     raise FiresideError("It was stopped before its model was ready.", code="cancelled")
                 if self._users == 0 and not self._loading:
-                    spec = LoadSpec(model or self._default, self._spec.options)
+                    spec = LoadSpec(model or self._default, self._spec.options, for_text)
                     await self._load(spec, on_load, go_on)
                     break
                 await self._changed.wait()
+            if for_text and self.engine.card.kind == "embedding":
+                from backend.refusals import cannot_write
+
+                raise wrapped(cannot_write(self.engine.card.model_id))
             self._users += 1
         try:
             yield self.engine
@@ -95,10 +100,8 @@ class EngineLease:
         async with self._changed:
             self._changed.notify_all()
 
-    async def load(
-        self, source: str | None, options: Mapping[str, Any], on_load: OnLoad, go_on: GoOn = _always
-    ) -> ChatCard:
-        """Load a model for everybody; waits until no turn runs.
+    async def load(self, wanted: LoadSpec, on_load: OnLoad, go_on: GoOn = _always) -> ChatCard:
+        """Load a model for everybody, with the options of before under its own; waits until no turn runs.
 
         `go_on` is asked while it loads; False gives up. Then, and where the engine keeps the model it had
         because there is no such other one, what was the default before is it again.
@@ -107,8 +110,8 @@ class EngineLease:
             while self._users or self._loading:
                 await self._changed.wait()
             before = self._default, self._spec
-            self._default = source
-            self._spec = LoadSpec(source, {**self._spec.options, **options})
+            self._default = wanted.source
+            self._spec = replace(wanted, options={**self._spec.options, **wanted.options})
             try:
                 await self._load(self._spec, on_load, go_on)
             except FiresideError:

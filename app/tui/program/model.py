@@ -182,7 +182,11 @@ class Program(OpenChats):
         before = self.model.name
         try:
             await self.manager.load_model(
-                source, progress=self._progress, go_on=lambda: not self._given_up, **(options or {})
+                source,
+                progress=self._progress,
+                go_on=lambda: not self._given_up,
+                for_text=True,
+                **(options or {}),
             )
         except FiresideError as err:
             self.model.failed = self.manager.card is None

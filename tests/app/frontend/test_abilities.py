@@ -44,9 +44,9 @@ def flat(text: str) -> str:
 
 async def test_the_desk_keeps_the_model_of_before() -> None:
     desk = EngineLease(Choosy(closed=True), LoadSpec())
-    await desk.load("first", {"slots": 2}, lambda _: None)
+    await desk.load(LoadSpec("first", {"slots": 2}), lambda _: None)
     with pytest.raises(FiresideError, match="smolm"):
-        await desk.load("smolm", {}, lambda _: None)
+        await desk.load(LoadSpec("smolm"), lambda _: None)
     assert desk.source == "first"
     async with desk.use(None, lambda _: None) as engine:
         assert engine.card.model_id == "first"

@@ -94,3 +94,12 @@ def test_ctrl_c_stops_the_reply_and_the_chat_goes_on(starter_model: Path) -> Non
         terminal.type("\x04")
         assert terminal.wait_end() == 0
         assert "fireside repl --resume" in terminal.text
+
+
+def test_an_embedding_model_is_refused_in_words(tiny_embedding: Path) -> None:
+    result = fireside("repl", "-m", tiny_embedding, input=b"hello\n")
+    said = (result.stdout + result.stderr).decode()
+    assert result.returncode == 3
+    assert f"{tiny_embedding.stem} is an embedding model and cannot write text." in said
+    assert "Traceback" not in said
+    assert "ValueError" not in said

@@ -284,6 +284,22 @@ def test_the_process_waits_for_what_a_failed_load_imports(
     assert not threads[0].daemon
 
 
+def test_what_is_imported_beside_a_load_is_whole_before_the_model_is_handed_out(
+    tiny_llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, done = threading.Event(), list[bool]()
+
+    def slow() -> None:
+        begun.wait(10)
+        done.append(True)
+
+    monkeypatch.setattr(handle, "_import_ahead", slow)
+    join = threading.Thread.join
+    monkeypatch.setattr(threading.Thread, "join", lambda *given: (begun.set(), join(*given))[1])
+    with load(tiny_llama, threads=1, max_seq=64):
+        assert done
+
+
 def test_loading_and_generating_leave_stdout_and_stderr_alone(
     fresh: Opener, capfd: pytest.CaptureFixture[str]
 ) -> None:
