@@ -32,14 +32,9 @@ def _own_copy(stream: IO[str] | None, number: int) -> IO[str]:
     with suppress(OSError, ValueError):
         stream.flush()
         if stream.fileno() == number:
-            return TextIOWrapper(
-                os.fdopen(os.dup(number), "wb"),
-                encoding=stream.encoding,
-                errors=stream.errors,
-                newline="\n",
-                line_buffering=stream.line_buffering,
-                write_through=stream.write_through,
-            )
+            binary = os.fdopen(os.dup(number), "wb")
+            own = TextIOWrapper(binary, stream.encoding, stream.errors, "\n", stream.line_buffering)
+            return cast("IO[str]", own)
     return stream
 
 
