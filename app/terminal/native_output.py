@@ -27,15 +27,18 @@ def keep_native_output_in(log: Path) -> None:
 
 def _own_copy(stream: IO[str] | None, number: int) -> IO[str]:
     """`stream` on a descriptor of its own, if it writes to `number`; else as it is."""
-    if not isinstance(stream, TextIOWrapper):
+    wrapper: object = stream
+    if not isinstance(wrapper, TextIOWrapper):
         return cast("IO[str]", stream)
     with suppress(OSError, ValueError):
-        stream.flush()
-        if stream.fileno() == number:
+        wrapper.flush()
+        if wrapper.fileno() == number:
             binary = os.fdopen(os.dup(number), "wb")
-            own = TextIOWrapper(binary, stream.encoding, stream.errors, "\n", stream.line_buffering)
-            return cast("IO[str]", own)
-    return stream
+            return cast(
+                "IO[str]",
+                TextIOWrapper(binary, wrapper.encoding, wrapper.errors, "\n", wrapper.line_buffering),
+            )
+    return cast("IO[str]", stream)
 
 
 def _opened(log: Path) -> int:
