@@ -22,8 +22,7 @@ from backend.models import (
     resolve,
     starter_model,
 )
-from backend.refusals import cannot_write
-from backend.types import ModelLoadError
+from backend.types import ModelLoadError, cannot_write
 
 _LISTED = 8
 _ADDRESS = re.compile(r"[a-z]+://", re.I)
@@ -70,7 +69,7 @@ def look_for(source: str | os.PathLike[str] | None, *, for_text: bool) -> None:
     """Raise ModelLoadError where there is no such model, or, with `for_text`, where it cannot write."""
     path = find_model(source)
     if for_text and read_gguf(path).is_embedding:
-        raise cannot_write(path.stem)
+        raise cannot_write(shown(path.stem))
 
 
 def check_file(path: Path, *, for_text: bool = False) -> GGUFInfo:
@@ -82,7 +81,7 @@ def check_file(path: Path, *, for_text: bool = False) -> GGUFInfo:
     """
     info = read_gguf(path, tokens=True)
     if for_text and info.is_embedding:
-        raise cannot_write(path.stem)
+        raise cannot_write(shown(path.stem))
     check_model(info)
     if needs_probe(info):
         from backend.probe import probe

@@ -11,7 +11,6 @@ from backend.chat_engine import Request, Tool
 from backend.config_checks import shown
 from backend.handle import ModelHandle
 from backend.load_options import MOST_SLOTS
-from backend.refusals import cannot_write
 from backend.request_checks import check_request, check_tools
 from backend.tokenizer import Tokenizer
 from backend.types import (
@@ -21,6 +20,7 @@ from backend.types import (
     KvCacheMode,
     ReasoningMode,
     TemplateError,
+    cannot_write,
 )
 
 if TYPE_CHECKING:

@@ -31,15 +31,6 @@ def refusal(path: Path, log: str) -> ModelLoadError:
     )
 
 
-def cannot_write(name: str) -> ModelLoadError:
-    """The error for an embedding model that was asked for text."""
-    return ModelLoadError(
-        f"{shown(name)} is an embedding model and cannot write text.",
-        cause="not_a_chat_model",
-        remedy="Choose a chat model; `fireside models list` shows what is here.",
-    )
-
-
 def at_fault(path: Path, problem: str) -> ModelLoadError:
     """The error for a file that does harm when it is loaded; `problem` goes on after its name."""
     return ModelLoadError(f"{shown(path, 300)} {problem}.", cause="bad_metadata", remedy=DOWNLOAD_AGAIN)

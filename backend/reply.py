@@ -58,6 +58,8 @@ class Parsed(Protocol):
     def tool_calls(self) -> Sequence[ToolCall]: ...
     @property
     def pieces(self) -> Sequence[TextPiece | ReasoningPiece | HeldPiece | ToolCallPiece]: ...
+    @property
+    def warnings(self) -> Sequence[str]: ...
 
 
 class ReplyParser(Protocol):
@@ -131,11 +133,12 @@ class _Voice:
         """The last pieces, the calls, and the outcome."""
         pieces: list[Piece] = []
         calls: tuple[ToolCall, ...] = ()
+        warnings: tuple[str, ...] = ()
         if self._parser is not None:
             began = time.perf_counter()
             parsed = self._parser.finish()
             self.parse_s += time.perf_counter() - began
-            calls = tuple(map(_with_id, parsed.tool_calls))
+            calls, warnings = tuple(map(_with_id, parsed.tool_calls)), tuple(parsed.warnings)
             pieces += self._collect(parsed.pieces)
         finish: Finish = "tool_calls" if calls and ended.finish == "stop" else ended.finish
         text = "".join(self._text)
@@ -157,6 +160,7 @@ class _Voice:
             truncated=truncated,
             logprobs=tuple(self.logprobs) if wants_logprobs else None,
             notes=notes,
+            warnings=warnings,
             text=text,
             reasoning="".join(self._reasoning),
             tool_calls=calls,

@@ -70,6 +70,15 @@ def _rebuild_load_error(message: str, cause: LoadCause, remedy: str) -> ModelLoa
     return ModelLoadError(message, cause=cause, remedy=remedy)
 
 
+def cannot_write(name: str) -> ModelLoadError:
+    """The error for an embedding model that was asked for text."""
+    return ModelLoadError(
+        f"{name} is an embedding model and cannot write text.",
+        cause="not_a_chat_model",
+        remedy="Choose a chat model; `fireside models list` shows what is here.",
+    )
+
+
 class ContextOverflowError(BackendError, ValueError):
     """A prompt does not fit the context window; nothing was evaluated.
 
@@ -232,6 +241,9 @@ class ChatOutcome(GenerationReport):
     reasoning: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     reply: int = 0
+    warnings: tuple[str, ...] = ()
+    """What a reader should know of the text, in sentences: a call that nobody offered, a thought that was
+    only ended."""
     schema_errors: tuple[str, ...] = ()
     """Why a finished answer does not satisfy its `json_schema`, in keywords that no grammar holds to."""
 

@@ -108,7 +108,10 @@ def verdict(job: OneShot, answer: Answer) -> ExitCode:
     for reason in broken:
         notify(f"the answer does not satisfy the schema: {reason}")
     ended = [outcome for outcome in outcomes if outcome.finish == "stop" and not outcome.tool_calls]
-    if not all(outcome.text.strip() for outcome in ended):
+    warnings = tuple(dict.fromkeys(warning for outcome in outcomes for warning in outcome.warnings))
+    for warning in warnings:
+        notify(warning)
+    if not warnings and not all(outcome.text.strip() for outcome in ended):
         notify("the model ended its reply without an answer")
     cut = [outcome for outcome in outcomes if outcome.finish == "length"]
     if not cut:

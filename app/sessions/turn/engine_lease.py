@@ -10,7 +10,7 @@ from dataclasses import replace
 from app.running import Presence
 from app.sessions.errors import FiresideError, ServerError, wrapped
 from backend.chat_engine import ChatEngine, LoadSpec
-from backend.types import BackendError, ChatCard
+from backend.types import BackendError, ChatCard, cannot_write
 
 OnLoad = Callable[[float], None]
 GoOn = Callable[[], bool]
@@ -84,8 +84,6 @@ class EngineLease:
                     break
                 await self._changed.wait()
             if for_text and self.engine.card.kind == "embedding":
-                from backend.refusals import cannot_write
-
                 raise wrapped(cannot_write(self.engine.card.model_id))
             self._users += 1
         try:

@@ -21,6 +21,7 @@ from app.sessions.events import (
     OutputTextDeltaEvent,
     ReasoningStartedEvent,
     ReasoningTextDeltaEvent,
+    SessionNoticeEvent,
     SessionPrefillEvent,
     SessionSpeedEvent,
     SessionUsageEvent,
@@ -230,6 +231,8 @@ class _Draft:
             if item.status != "action_required":
                 turn.publish(OutputItemDoneEvent(item=item))
         if outcome is not None:
+            for warning in outcome.warnings:
+                turn.publish(SessionNoticeEvent(code="reply", message=warning))
             self._report(outcome)
         return ReplyEnd(calls, "error" if outcome is None else outcome.finish)
 

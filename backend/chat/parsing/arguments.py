@@ -10,9 +10,9 @@ from typing import Any
 from backend.chat.adapt import mapping
 from backend.chat.format import KEY, TYPE, CallSyntax
 from backend.chat.format import visible as visible_atoms
-from backend.chat.parsing.calls import NotACall, OpenCall
+from backend.chat.parsing.calls import NotACall, OpenCall, excerpt
 from backend.chat.parsing.literals import Cut, literal_text, read_literal
-from backend.chat.parsing.looking import coming, passed, skip_to
+from backend.chat.parsing.looking import coming, passed, taken_to
 from backend.chat.parsing.stream import Mark, Match, Stream, skip_space, wait_for
 from backend.chat.parsing.values import Tree, decode, type_names
 
@@ -65,10 +65,10 @@ class ArgumentReader:
 
     def _skip_junk(self, stream: Stream, call: OpenCall, behind: str) -> Generator[None, None, None]:
         where = f"after its argument {behind!r}" if behind else "before its arguments"
-        call.fault = call.fault or f"the call is malformed {where}"
-        stream.pos += 1
+        first = stream.take(stream.pos + 1)
         wanted = [mark for mark in (self.start, self.short_end) if mark.first]
-        found = yield from skip_to(stream, wanted)
+        rest, found = yield from taken_to(stream, wanted)
+        call.fault = call.fault or f"the call is malformed {where}: {excerpt(first + rest)}"
         if found is None:
             raise Cut("the reply ended inside it")
         stream.pos = found[1].start

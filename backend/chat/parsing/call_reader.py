@@ -10,9 +10,9 @@ from typing import Any
 from backend.chat.format import ID, INDEX, NAME, CallSyntax, inner_tag, is_tag
 from backend.chat.format import visible as visible_atoms
 from backend.chat.parsing.arguments import ArgumentReader
-from backend.chat.parsing.calls import CallSink, NotACall, OpenCall, is_json
+from backend.chat.parsing.calls import CallSink, NotACall, OpenCall, excerpt, is_json
 from backend.chat.parsing.literals import Cut, Malformed, json_value
-from backend.chat.parsing.looking import coming, passed, skip_to
+from backend.chat.parsing.looking import coming, passed, skip_to, taken_to
 from backend.chat.parsing.loose import LooseReader
 from backend.chat.parsing.stream import Mark, Match, Stream, skip_space, visible, wait_for
 
@@ -159,19 +159,25 @@ class CallReader:
             call.tell()
             stream.keep = None
 
-    def _salvage(self, call: OpenCall, err: Malformed) -> None:
-        """Read the calls that a call swallowed whose brackets or quotes were never closed."""
+    def _close(self, call: OpenCall, err: Malformed | None) -> None:
+        """Hand in the call, and the calls that it swallowed if its brackets or quotes were never closed."""
+        swallowed = None if err is None else self._swallowed(call, err)
+        call.close()
+        if swallowed is not None:
+            _exhaust(self._rest(swallowed))
+
+    def _swallowed(self, call: OpenCall, err: Malformed) -> Stream | None:
+        """What follows the end of a call in its own text; None where the reply's end broke it off."""
         if not isinstance(err, Cut) or not self.call_end.first or self._salvaged >= _MOST_SALVAGED:
-            return
+            return None
         self._salvaged += 1
         rest = Stream(call.text)
         rest.final = True
-        found = _exhaust(skip_to(rest, [self.call_end]))
-        if found is None:
-            return
+        if _exhaust(skip_to(rest, [self.call_end])) is None:
+            return None
         call.fault = "the call is malformed: its brackets or quotes are not closed"
         self.sink.incomplete = False
-        _exhaust(self._rest(rest))
+        return rest
 
     # ---- calls as one JSON object ----------------------------------------------------------
 
@@ -198,9 +204,7 @@ class CallReader:
         yield from self._end_call(stream, call)
         if call.raw.startswith('"') and call.fault is None:
             call.write(_text(call.raw))
-        call.close()
-        if fault:
-            self._salvage(call, fault)
+        self._close(call, fault)
 
     def _members(self, stream: Stream, call: OpenCall, path: tuple[str, ...]) -> Generator[None, None, None]:
         """The members of the object at the position, the name and the arguments among them."""
@@ -283,9 +287,7 @@ class CallReader:
             call.blame(err)
             fault = err
         yield from self._end_call(stream, call)
-        call.close()
-        if fault:
-            self._salvage(call, fault)
+        self._close(call, fault)
 
     def _tagged_call(self, stream: Stream) -> Generator[None, None, None]:
         call = yield from self._head(stream)
@@ -300,7 +302,9 @@ class CallReader:
             if isinstance(err, Cut):
                 call.close(values)
                 return
-            yield from skip_to(stream, [self.call_end])
+            skipped, _ = yield from taken_to(stream, [self.call_end])
+            if skipped.strip():
+                call.fault = f"{call.fault}: {excerpt(skipped)}"
         call.write("}")
         call.close(values)
 

@@ -10,6 +10,8 @@ from backend.chat.adapt import mapping
 from backend.chat.parsing.literals import Cut, Malformed, read_literal
 from backend.types import ToolCall, ToolCallPiece
 
+_EXCERPT_CHARS = 200
+
 
 class NotACall(Exception):
     """What looked like a call is text; the stream stands where it stood."""
@@ -102,9 +104,15 @@ class OpenCall:
         self.tell()
         if isinstance(err, Cut):
             self.sink.incomplete = True
-            self.fault = "the reply ended before the call was complete"
+            self.fault = self.fault or "the reply ended before the call was complete"
         else:
-            self.fault = f"the call is malformed: {err}"
+            self.fault = self.fault or f"the call is malformed: {err}"
+
+
+def excerpt(text: str) -> str:
+    """The beginning of what a model wrote in place of a part of a call, as one line."""
+    words = " ".join(text.split())
+    return words if len(words) <= _EXCERPT_CHARS else f"{words[:_EXCERPT_CHARS]}..."
 
 
 def is_json(text: str) -> bool:

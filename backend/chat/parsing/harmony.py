@@ -81,6 +81,7 @@ class HarmonyParser(ReplyParser):
         if name is not None and self.sink.schemas:  # Told of a tool that is not there, the model can mend it.
             yield from self._call(name)
         elif recipients and recipients[-1] not in _ANYBODY:
+            self.unoffered = self.unoffered or named[-1]
             yield from self._body(lambda _text: None)
         elif channel == "analysis":
             self.reply.open_thought(head.removeprefix("assistant").lstrip() + _MESSAGE)

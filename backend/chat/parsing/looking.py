@@ -39,13 +39,20 @@ def passed(stream: Stream, mark: Mark) -> Generator[None, None, bool]:
 
 def skip_to(stream: Stream, marks: list[Mark]) -> Generator[None, None, tuple[int, Match] | None]:
     """Consume text up to and with the first of `marks`; everything when none comes."""
-    wanted = Marks(marks)
+    return (yield from taken_to(stream, marks))[1]
+
+
+def taken_to(
+    stream: Stream, marks: list[Mark]
+) -> Generator[None, None, tuple[str, tuple[int, Match] | None]]:
+    """As `skip_to`, with the text in front of the mark."""
+    wanted, parts = Marks(marks), list[str]()
     while True:
         at, found = wanted.find(stream.text, stream.pos, stream.final)
-        stream.pos = at
+        parts.append(stream.take(at))
         if found:
             stream.pos = found[1].end
-            return found
+            return "".join(parts), found
         if stream.final:
-            return None
+            return "".join(parts), None
         yield

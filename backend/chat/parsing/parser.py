@@ -6,21 +6,26 @@ that may still become a marker is held.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from backend.chat.format import ChatFormat
+from backend.chat.format import ChatFormat, is_tag
 from backend.chat.parsing.call_reader import CallReader
 from backend.chat.parsing.calls import CallSink, NotACall
 from backend.chat.parsing.looking import coming_of
 from backend.chat.parsing.replies import FenceFilter, ReplyText
-from backend.chat.parsing.stream import Mark, Marks, Stream
+from backend.chat.parsing.stream import Mark, Marks, Match, Stream
 from backend.types import HeldPiece, ReasoningFormat, ReasoningPiece, TextPiece, ToolCall, ToolCallPiece
 
 ReplyPiece: TypeAlias = TextPiece | ReasoningPiece | HeldPiece | ToolCallPiece
 Mode = Literal["boundary", "thought", "wrapped", "content"]
 _REPLACEMENT = "\ufffd"
+ENDS_UNBEGUN = "The reply ends a thought that it never began; the text before that may be thinking."
+_NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}")
+_LOOKED_AT, _MOST_NAMES = 4000, 64
+"""Characters of a reply in which names of tools are looked for, and how many."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,8 @@ class ParsedReply:
     """A reply taken apart.
 
     `incomplete` is True when it ended inside a thought or a call. `pieces` are those that only the
-    end of the reply released.
+    end of the reply released. `warnings` are sentences for the reader, of a call that nobody offered or
+    of a thought that was only ended.
     """
 
     content: str = ""
@@ -36,6 +42,7 @@ class ParsedReply:
     tool_calls: tuple[ToolCall, ...] = ()
     incomplete: bool = False
     pieces: tuple[ReplyPiece, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class ReplyParser:
@@ -64,6 +71,11 @@ class ReplyParser:
         self._broken = ""
         self.specials = specials
         self.sink = CallSink(tools)
+        self.unoffered = ""
+        """The name of a tool that the model called though none was offered."""
+        self._is_bound = fenced
+        self._ends_unbegun = False
+        self._backticks = 0
         self.reply = ReplyText(raw=reasoning_format == "none", fence=FenceFilter() if fenced else None)
         self.stream = Stream()
         self._done = False
@@ -111,7 +123,16 @@ class ReplyParser:
             tool_calls=tuple(self.sink.calls),
             incomplete=self.sink.incomplete or self.reply.in_thought,
             pieces=tuple(pieces),
+            warnings=tuple(self._warnings()),
         )
+
+    def _warnings(self) -> Generator[str]:
+        if self._ends_unbegun:
+            yield ENDS_UNBEGUN
+        if self.calls is None and self.format.calls is not None and not self._is_bound:
+            self.unoffered = self.unoffered or called_in(self.format, self.reply.content)
+        if self.unoffered:
+            yield f"The model called the tool {self.unoffered}, but no tools are offered."
 
     @property
     def in_thought(self) -> bool:
@@ -177,6 +198,8 @@ class ReplyParser:
         _, found = yield from coming_of(stream, dropped)
         if found is not None:
             stream.pos = found[1].end
+            if dropped.marks[found[0]] is self.thought_end:
+                self.reply.skip_blank_lines()
             return
         self.mode = "content"
 
@@ -290,16 +313,22 @@ class ReplyParser:
         """Inside plain text: a call may begin, or the turn end."""
         stream = self.stream
         reopens = [self.thought_start] if self.format.reopens else []
-        marks = Marks([*self.triggers, *self.ends, self.content_start, *reopens])
+        orphans = [] if self.reply.raw or not is_tag(self.thought_end.text.strip()) else [self.thought_end]
+        marks = Marks([*self.triggers, *self.ends, self.content_start, *reopens, *orphans])
         while True:
             at, found = marks.find(stream.text, stream.pos, stream.final)
-            self.reply.text(stream.take(at))
+            text = stream.take(at)
+            self._backticks += text.count("`")
+            self.reply.text(text)
             if found is None:
                 if stream.final:
                     return
                 yield
                 continue
             mark, match = marks.marks[found[0]], found[1]
+            if mark in orphans:
+                self._pass_orphan(match)
+                continue
             if mark in self.triggers:
                 if not (yield from self._read_calls()):
                     self.reply.text(stream.take(stream.pos + match.end - match.start))
@@ -311,6 +340,34 @@ class ReplyParser:
                 stream.pos = match.end
                 self.mode = "wrapped" if mark is self.content_start else "boundary"
             return
+
+    def _pass_orphan(self, match: Match) -> None:
+        """Drop the end of a thought that was not begun; in code it is text."""
+        if self._backticks % 2:
+            self.reply.text(self.stream.take(match.end))
+            return
+        self.stream.pos = match.end
+        if self.reply.has_text:
+            self._ends_unbegun = True
+        else:
+            self.reply.skip_blank_lines()
+
+
+def called_in(chat_format: ChatFormat, content: str) -> str:
+    """The tool that a text calls in the words of `chat_format`; empty where it calls none."""
+    assert chat_format.calls is not None
+    marks = [mark.first for mark in CallReader(chat_format.calls, CallSink(())).triggers]
+    if marks and not any(mark in content for mark in marks):
+        return ""
+    if not marks and not content.lstrip().startswith(("{", "[")):
+        return ""
+    names = dict.fromkeys(_NAME.findall(content[:_LOOKED_AT]))
+    tools = [{"function": {"name": name}} for name in list(names)[:_MOST_NAMES]]
+    parser = ReplyParser(chat_format, tools=tools)
+    parser.feed(content)
+    found = parser.finish()
+    is_call = found.tool_calls and (marks or not found.content.strip())
+    return found.tool_calls[0].name if is_call else ""
 
 
 class ThoughtTrial:

@@ -123,6 +123,10 @@ class ReplyText:
         self._opener = ""
         self._fresh = True
 
+    def skip_blank_lines(self) -> None:
+        """An answer begins: blank lines in front of it are not its own."""
+        self._blanks, self._after_thought = "", True
+
     def hold(self, text: str) -> None:
         """Show, without keeping, text of a thought that may yet be a call."""
         if not self.muted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from backend.chat import ChatTemplate, ParsedReply
@@ -101,6 +102,6 @@ def in_all_ways(
             told = [p.arguments_delta for p in pieces if isinstance(p, ToolCallPiece) and p.index == index]
             assert call.raw_arguments.startswith("".join(told))
             assert call.error or "".join(told) == call.raw_arguments
-        found.append(ParsedReply(message.content, message.reasoning, message.tool_calls, message.incomplete))
+        found.append(replace(message, pieces=()))
     assert all(message == found[0] for message in found)
     return found[0]
