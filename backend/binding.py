@@ -5,18 +5,27 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from backend.chat_engine import Request
 from backend.engine.thought import ThoughtBudget, ThoughtMarks
 from backend.grammar.check import check_grammar
 from backend.native import Model
 from backend.prompt import Prompt
-from backend.reply import ReplyParser
-from backend.tokenizer import Tokenizer
-from backend.types import GenerationConfig, Grammar, TextPiece, ToolCall, unmet_thinking
+from backend.reply import Parsed, ReplyParser
+from backend.tokenizer import SENTENCE_PIECE, Tokenizer
+from backend.types import (
+    GenerationConfig,
+    Grammar,
+    HeldPiece,
+    ReasoningPiece,
+    TextPiece,
+    ToolCall,
+    ToolCallPiece,
+    unmet_thinking,
+)
 
 if TYPE_CHECKING:
     from backend.chat import ChatTemplate
@@ -28,6 +37,7 @@ logger = logging.getLogger("fireside")
 
 EFFORT_BUDGETS = {"minimal": 128, "low": 512, "medium": 2048, "high": 8192, "xhigh": 16384}
 """Tokens of thought for an effort level, on a template that knows no levels; `max` has no limit."""
+ReplyPiece: TypeAlias = TextPiece | ReasoningPiece | HeldPiece | ToolCallPiece
 _ROLE_STOPS = tuple(f"\n{role}:" for role in ("system", "user", "assistant", "tool"))
 """What would open another speaker's line in a conversation without a template."""
 
@@ -41,11 +51,12 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class LineReply:
-    """A reply of a model without a template: text, and nothing else."""
+class EndedReply:
+    """What a reply was, once it is complete."""
 
-    tool_calls: tuple[ToolCall, ...] = ()
-    pieces: tuple[TextPiece, ...] = ()
+    tool_calls: Sequence[ToolCall] = ()
+    pieces: Sequence[ReplyPiece] = ()
+    warnings: Sequence[str] = ()
 
 
 class LineParser:
@@ -60,8 +71,36 @@ class LineParser:
             self._begun = bool(text)
         return [TextPiece(text)] if text else []
 
-    def finish(self) -> LineReply:
-        return LineReply()
+    def finish(self) -> EndedReply:
+        return EndedReply()
+
+
+class BareStart:
+    """Leaves out the blank that a SentencePiece vocabulary puts in front of a reply's first word."""
+
+    def __init__(self, parser: ReplyParser) -> None:
+        self._parser = parser
+        self._begun = False
+
+    def feed(self, text: str) -> Sequence[ReplyPiece]:
+        return self._bare(self._parser.feed(text))
+
+    def finish(self) -> Parsed:
+        parsed = self._parser.finish()
+        return EndedReply(parsed.tool_calls, tuple(self._bare(parsed.pieces)), tuple(parsed.warnings))
+
+    def _bare(self, pieces: Sequence[ReplyPiece]) -> Sequence[ReplyPiece]:
+        if self._begun:
+            return pieces
+        bare: list[ReplyPiece] = []
+        for piece in pieces:
+            if isinstance(piece, TextPiece) and not self._begun:
+                self._begun = True
+                piece = replace(piece, text=piece.text.removeprefix(" "))
+                if not piece.text:
+                    continue
+            bare.append(piece)
+        return bare
 
 
 class FormatBinding:
@@ -127,7 +166,7 @@ class FormatBinding:
             return None
         if self._template is None:
             return self._line_parser(config)
-        return self._template.parser(
+        parser = self._template.parser(
             prompt=prompt.text,
             tools=list(request.tools),
             tool_choice=config.tool_choice or "auto",
@@ -136,6 +175,8 @@ class FormatBinding:
             json_schema=config.json_schema,
             specials=specials,
         )
+        is_bare = self._model.vocab_type == SENTENCE_PIECE and not request.continue_reply
+        return BareStart(parser) if is_bare else parser
 
     def _line_parser(self, config: GenerationConfig) -> ReplyParser:
         thought = self._thought(config)

@@ -43,9 +43,10 @@ class PromptBuilder:
         self.max_seq = max_seq
         self._kept = PromptCache(MOST_KEPT)
 
-    def keep(self, conversation: str, text: str, tokens: tuple[int, ...]) -> None:
-        """Remember the tokens of a conversation up to now, for its next prompt."""
-        self._kept.keep(conversation, text, tokens)
+    def keep(self, conversation: str, tokens: tuple[int, ...], *texts: str) -> None:
+        """Remember the tokens of a conversation up to now, for its next prompt. It may begin with any of
+        `texts`."""
+        self._kept.keep(conversation, tokens, *texts)
 
     def forget(self, conversation: str) -> None:
         """Remember nothing of a conversation until its next prompt."""
@@ -117,7 +118,8 @@ class PromptBuilder:
         known = self._kept.rendering(key) if key else None
         parts = known.parts if known else tuple(self.parts(request, messages, config))
         is_plain = len(parts) == 1
-        prior = request.prior or (self._kept.kept(request.conversation or "") if is_plain else None)
+        kept = self._kept.kept(request.conversation or "") if is_plain else ()
+        prior = request.prior or next((one for one in kept if _after(parts, one[0]) is not None), None)
         if known is None or known.prior != prior:
             known = Rendering(
                 parts, prior, tuple(self._tokens(parts, prior, given=request.prior is not None))

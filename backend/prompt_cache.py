@@ -38,7 +38,7 @@ class PromptCache:
     def __init__(self, most_kept: int) -> None:
         self._most_kept = most_kept
         self._lock = threading.Lock()
-        self._kept: dict[str, Prior] = {}
+        self._kept: dict[str, tuple[Prior, ...]] = {}
         self._forgotten: set[str] = set()
         """Conversations whose last reply may still end."""
         self._rendered: dict[bytes, Rendering] = {}
@@ -47,19 +47,19 @@ class PromptCache:
         with self._lock:
             return iter(list(self._kept))
 
-    def keep(self, conversation: str, text: str, tokens: tuple[int, ...]) -> None:
-        """Remember the tokens of a conversation up to now, for its next prompt."""
+    def keep(self, conversation: str, tokens: tuple[int, ...], *texts: str) -> None:
+        """Remember the tokens of a conversation up to now, for its next prompt, and its possible texts."""
         with self._lock:
             self._kept.pop(conversation, None)
             if any(belongs(conversation, name) for name in self._forgotten):
                 return
-            self._kept[conversation] = (text, tokens)
+            self._kept[conversation] = tuple((text, tokens) for text in texts)
             _shrink(self._kept, self._most_kept)
 
-    def kept(self, conversation: str) -> Prior | None:
+    def kept(self, conversation: str) -> tuple[Prior, ...]:
         """Text and tokens of a conversation up to now."""
         with self._lock:
-            return self._kept.get(conversation)
+            return self._kept.get(conversation, ())
 
     def begin(self, conversation: str) -> None:
         """A conversation goes on: from now on it is remembered again."""

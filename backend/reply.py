@@ -184,7 +184,7 @@ class Reply:
     """A request in flight. Its deliveries go to `sink`, on the pipeline's delivery thread.
 
     The last delivery is the `ChatOutcome` of the last reply to end, or `Failed`. `keep` is given the
-    name, text and tokens of a conversation that has one.
+    name, the tokens and the possible texts of a conversation that has a name.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class Reply:
         observer: StageObserver | None,
         *,
         ids: bool,
-        keep: Callable[[str, str, tuple[int, ...]], None] | None = None,
+        keep: Callable[..., None] | None = None,
     ) -> None:
         self.request = request
         self.id = request.id
@@ -298,7 +298,11 @@ class Reply:
         """Keep the transcript for the conversation's next turn, before anybody hears of this one's end."""
         name, whole = self.request.conversation, self.transcript
         if self._keep and name and whole and self._prompt.is_plain:
-            self._keep(name, *whole)
+            text, tokens = whole
+            raw = "".join(self._raw)
+            # A template writes the reply behind its header as it was shown, or behind a blank of its own.
+            bare = [self._prompt.text + raw[1:]] if raw.startswith(" ") else []
+            self._keep(name, tokens, text, *bare)
 
     def fail(self, error: Exception) -> None:
         """End with an error that the caller will see raised."""

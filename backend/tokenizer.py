@@ -10,7 +10,8 @@ from backend.engine.detokenize import Detokenizer
 from backend.native import Model
 from backend.request_checks import check_flags, check_ids, check_prompt
 
-_SPM = 1
+SENTENCE_PIECE = 1
+"""`Model.vocab_type` of such a vocabulary."""
 _FENCE = "\x01"
 """A character of no word: put in front of a text it keeps a SentencePiece vocabulary from adding a
 space there, and its own tokens are cut off again."""
@@ -106,4 +107,4 @@ class Tokenizer:
 
     @cached_property
     def _fence(self) -> list[int]:
-        return self._open.tokenize(_FENCE) if self._open.vocab_type == _SPM else []
+        return self._open.tokenize(_FENCE) if self._open.vocab_type == SENTENCE_PIECE else []

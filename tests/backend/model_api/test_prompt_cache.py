@@ -77,7 +77,7 @@ def test_what_one_thread_keeps_others_may_forget_and_render(tiny: GenerativeMode
         return f"chat {number % (MOST_KEPT * 2)}"
 
     def keep(number: int) -> None:
-        builder.keep(f"{name(number)}/summary", "user: a", (1, 2))
+        builder.keep(f"{name(number)}/summary", (1, 2), "user: a")
 
     def forget(number: int) -> None:
         builder.forget(f"gone {number % 8}" if number % 16 else name(number))
@@ -231,7 +231,7 @@ def test_the_tokens_of_a_reply_are_met_by_a_prompt_that_was_counted_before(
     known = usual.text + "odd"
     later = [*turns, {"role": "assistant", "content": "odd"}, user("and")]
     plain = builder.measure(Request(messages=later), SHORT)
-    builder.keep("chat", known, spelled)
+    builder.keep("chat", spelled, known)
     before = len(renders)
     made = builder.build(Request(messages=later, conversation="chat"), SHORT)
     assert tuple(made.tokens[: len(spelled)]) == spelled and made.text == plain.text
