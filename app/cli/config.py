@@ -42,12 +42,16 @@ def config_show(
 @config.command("set")
 def config_set(key: str, value: str) -> None:
     """Set KEY to VALUE in the settings file; its comments stay."""
-    from app.settings.config import full_name, store
+    from app.settings.config import TEMPLATE, full_name, parse, store
+    from app.settings.text_or_file import template_origin
 
     if full_name(key) == "theme":
         _check_theme(value)
     name, file = store(key, value)
-    print(one_line(f"{name} is set in {file}"))
+    taken = ""
+    if name == TEMPLATE:
+        taken = f", to {template_origin(parse(name, value))}"
+    print(one_line(f"{name} is set in {file}{taken}"))
 
 
 def _check_theme(name: str) -> None:

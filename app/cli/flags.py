@@ -17,7 +17,7 @@ from app.settings.config import Settings, Value, full_name, parse, resolve, tell
 from app.settings.kinds import BOM, Kind, SettingError
 from app.settings.project import read_project
 from app.settings.table import SETTINGS
-from app.settings.text_or_file import grammar_text, schema_text, template_text
+from app.settings.text_or_file import grammar_text, schema_text, template_value
 
 if TYPE_CHECKING:
     import typer
@@ -162,7 +162,7 @@ def _value(flag: Flag, value: Any) -> Any:
         case "grammar":
             return grammar_text(value)
         case "chat_template":
-            return template_text(value)
+            return template_value("--chat-template", value)
         case "stop" | "tools":
             return tuple(value)
         case "lora":

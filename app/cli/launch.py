@@ -129,7 +129,9 @@ def _start(given: Given, face: str) -> Start:
         tools=() if given.get("no_tools") else None if tools is None else tuple(tools),
         approve=settings.get("approve", "ask"),
         workspace=given.get("workspace"),
-        notices=[NOWHERE] if folder is None else [],
+        notices=[
+            notice for notice in (NOWHERE if folder is None else "", settings.template_notice) if notice
+        ],
         max_turns=given.get("max_turns"),
     )
 

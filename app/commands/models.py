@@ -11,9 +11,10 @@ from typing import Any
 from app.commands.face import Choice, Command, Completion, Face, words
 from app.commands.shared import change_generation, choose, clean, settings, show, tell_unmet
 from app.exits import ExitCode, Failure
-from app.settings.config import full_name, parse
+from app.settings.config import TEMPLATE, full_name, parse
 from app.settings.kinds import CHOICES, SettingError
 from app.settings.table import KINDS, words_of
+from app.settings.text_or_file import template_origin, template_text
 from backend.types import BackendError, GenerationConfig
 
 _SESSION = ("overflow", "max_rounds", "workspace")
@@ -187,6 +188,9 @@ async def _set(face: Face, rest: str) -> None:
                 return
             face.say(f"{said}, from the next message on.")
         case "load":
+            if key == TEMPLATE:
+                face.say(f"The chat template is {template_origin(value)}.")
+                value = template_text(value)
             # That of the settings may be another one than was chosen since.
             await face.load_model(face.manager.model_source or face.settings.get("model"), {leaf: value})
         case _:

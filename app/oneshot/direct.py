@@ -59,6 +59,8 @@ def _run(job: OneShot, sink: Sink) -> ExitCode:
     keeping = _Keeping(job, answer)
     try:
         with Interruption(job.settings.get("timeout")) as interruption:
+            if is_terminal(sys.stderr) and (notice := job.settings.template_notice):
+                notify(notice)
             asked, pictures = _prompt(job)
             if job.chat.needs_session or pictures:
                 from app.oneshot import session

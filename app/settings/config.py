@@ -18,11 +18,13 @@ from app.bounded import read_bounded
 from app.characters import clip, quote
 from app.settings.kinds import SettingError, read, require_fit
 from app.settings.table import KINDS, SETTINGS
+from app.settings.text_or_file import template_origin, template_text
 from app.terminal.output import notify
 
 if TYPE_CHECKING:
     from backend.types import GenerationConfig
 
+TEMPLATE = "load.chat_template"
 TABLES = ("load", "generation")
 OTHER_TABLES = ("mcp", "keys")
 """Tables of the file that hold no settings; `table` gives them to who knows them."""
@@ -59,8 +61,19 @@ class Settings(NamedTuple):
         return self.values[key].value if key in self.values else default
 
     def load_options(self) -> dict[str, Any]:
-        """The keyword arguments for `backend.load`."""
-        return self._table("load")
+        """The keyword arguments for `backend.load`. SettingError for a file that cannot be read."""
+        options = self._table("load")
+        if (template := options.get("chat_template")) is not None:
+            options["chat_template"] = template_text(template, "chat_template")
+        return options
+
+    @property
+    def template_notice(self) -> str:
+        """Whether a chat template that the command line names was taken as a file or as text; else ""."""
+        named = self.values.get(TEMPLATE)
+        if named is None or not named.origin.startswith("-"):
+            return ""
+        return f"The chat template is {template_origin(named.value)}."
 
     def generation(self) -> GenerationConfig:
         """What a chat asks of each reply."""
@@ -376,6 +389,8 @@ def check(key: str, item: Value) -> None:
     # A flag is named as it was given; of other origins the setting is named too.
     is_flag = item.origin.startswith("--") and item.origin != "--set"
     require_fit(item.origin if is_flag else f"{_named(item)}{key}", KINDS[key], item.value)
+    if key == TEMPLATE:
+        template_text(item.value, item.origin if is_flag else f"{_named(item)}{key}")
     if key == "tools" and not item.origin.startswith("--"):
         _require_lasting(item)
     table, _, leaf = key.rpartition(".")

@@ -38,6 +38,7 @@ Kind = Literal[
     "reasoning",
     "overflow",
     "call_format",
+    "template",
 ]
 
 BOM = "\ufeff"
@@ -102,6 +103,7 @@ def _one_of(choices: tuple[str, ...]) -> str:
 
 _TYPES: dict[Kind, tuple[tuple[type, ...], str]] = {
     "text": ((str,), "text"),
+    "template": ((str,), "a chat template, or a file that contains one"),
     "name": ((str,), "a name or a file path"),
     "texts": ((tuple,), "text, or a list of texts"),
     "int": ((int,), "a whole number"),
@@ -235,6 +237,12 @@ def _schema(key: str, text: str) -> Any:
     return value
 
 
+def _template(key: str, text: str) -> str:
+    from app.settings.text_or_file import template_value  # it needs this module
+
+    return template_value(key, text)
+
+
 def _tool(key: str, text: str) -> Any:
     return _json(key, text) if text.lstrip().startswith("{") else text
 
@@ -252,6 +260,7 @@ def _adapters(key: str, text: str) -> tuple[tuple[str, float], ...]:
 
 _READERS: dict[Kind, Callable[[str, str], Any]] = {
     "text": _text,
+    "template": _template,
     "name": _text,
     "texts": _texts,
     "int": _number(int, "int"),

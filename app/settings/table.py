@@ -169,7 +169,7 @@ SETTINGS: Mapping[str, Setting] = {
         metavar="FILE[:SCALE]",
     ),
     "load.chat_template": Setting(
-        "text",
+        "template",
         "a chat template in place of the model's own",
         "the model's",
         flag=("--chat-template",),

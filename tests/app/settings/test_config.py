@@ -67,7 +67,7 @@ def test_every_generation_field_is_a_setting() -> None:
 
 
 def test_every_load_parameter_is_a_setting() -> None:
-    no_settings = {"source", "progress", "options", "most_cells"}
+    no_settings = {"source", "progress", "options", "most_cells", "for_text"}
     parameters = set(inspect.signature(backend.load).parameters) - no_settings
     parameters |= {field.name for field in dataclasses.fields(LoadOptions)}
     assert {key.removeprefix("load.") for key in KINDS if key.startswith("load.")} == parameters

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.cli import main
 from app.cli.flags import settings_of
+from app.settings.config import resolve
 from app.settings.kinds import SettingError
 from app.settings.text_or_file import LIMIT_BYTES, grammar_text, schema_text, template_text
 
@@ -99,3 +102,42 @@ def test_a_long_assignment_is_not_echoed_whole() -> None:
     with pytest.raises(SettingError) as caught:
         settings_of({"set": ["x" * 100_000]})
     assert len(str(caught.value)) < 300
+
+
+def test_every_way_of_a_template_takes_a_file_or_the_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mine.jinja"
+    file.write_text("{{ messages }}")
+    monkeypatch.chdir(tmp_path)
+    ways = (
+        lambda value: settings_of({"set": [f"chat_template={value}"]}),
+        lambda value: settings_of({"chat_template": value}),
+        lambda value: resolve({}, environ={"FIRESIDE_CHAT_TEMPLATE": value}),
+    )
+    for way in ways:
+        for value in ("mine.jinja", str(file), "{{ messages }}"):
+            assert way(value).load_options() == {"chat_template": "{{ messages }}"}
+    assert ways[0]("mine.jinja").template_notice == f"The chat template is the file {file}."
+    assert ways[0]("{{ x }}").template_notice == "The chat template is the text given."
+    assert ways[2]("mine.jinja").template_notice == ""
+
+
+def test_a_template_in_the_settings_file_is_kept_by_its_whole_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.jinja"
+    file.write_text("{{ messages }}")
+    monkeypatch.chdir(tmp_path)
+    assert main.main(["config", "set", "chat_template", "mine.jinja"]) == 0
+    assert f"to the file {file}" in capfd.readouterr().out
+    monkeypatch.chdir("/")
+    assert settings_of({}).load_options() == {"chat_template": "{{ messages }}"}
+    assert main.main(["config", "set", "chat_template", "{{ x }}"]) == 0
+    assert "to the text given" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("way", [{"set": ["chat_template=none.jinja"]}, {"chat_template": "none.jinja"}])
+def test_a_template_file_that_is_not_there_is_refused_by_every_flag(way: dict[str, Any]) -> None:
+    with pytest.raises(SettingError, match=r"'none\.jinja' cannot be read: No such file"):
+        settings_of(way)
