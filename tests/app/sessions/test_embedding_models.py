@@ -30,7 +30,7 @@ async def test_it_is_refused_before_it_is_loaded_and_the_model_of_before_stays(
         before = await manager.load_model(str(tiny_llama), for_text=True, **SMALL)
         with pytest.raises(FiresideError, match=SENTENCE):
             await manager.load_model(str(tiny_embedding), for_text=True, **SMALL)
-        assert manager.desk.card == before
+        assert manager.card == before
 
 
 async def test_one_that_was_loaded_to_embed_answers_no_turn(tiny_embedding: Path) -> None:
