@@ -18,7 +18,7 @@ from app.bounded import read_bounded
 from app.characters import clip, quote
 from app.settings.kinds import SettingError, read, require_fit
 from app.settings.table import KINDS, SETTINGS
-from app.settings.text_or_file import template_origin, template_text
+from app.settings.text_or_file import template_origin, template_text, template_value
 from app.terminal.output import notify
 
 if TYPE_CHECKING:
@@ -110,7 +110,11 @@ def full_name(name: str) -> str:
 def parse(key: str, text: str) -> Any:
     """The value that `text` gives to the setting `key`; SettingError says what is expected."""
     flag = SETTINGS[key].flag_name
-    return read(f"{flag} ({key})" if flag else key, KINDS[key], text)
+    return _read_value(f"{flag} ({key})" if flag else key, key, text)
+
+
+def _read_value(name: str, key: str, text: str) -> Any:
+    return template_value(name, text) if key == TEMPLATE else read(name, KINDS[key], text)
 
 
 def resolve(
@@ -151,7 +155,7 @@ def store(name: str, text: str, file: Path | None = None) -> tuple[str, Path]:
     import tomlkit
 
     key = full_name(name)
-    value = read(key, KINDS[key], text)
+    value = _read_value(key, key, text)
     file = file or paths.config_file()
     check(key, Value(value, ""))
     _read(file)  # a broken file is reported, never overwritten

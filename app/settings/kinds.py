@@ -237,12 +237,6 @@ def _schema(key: str, text: str) -> Any:
     return value
 
 
-def _template(key: str, text: str) -> str:
-    from app.settings.text_or_file import template_value  # it needs this module
-
-    return template_value(key, text)
-
-
 def _tool(key: str, text: str) -> Any:
     return _json(key, text) if text.lstrip().startswith("{") else text
 
@@ -260,7 +254,7 @@ def _adapters(key: str, text: str) -> tuple[tuple[str, float], ...]:
 
 _READERS: dict[Kind, Callable[[str, str], Any]] = {
     "text": _text,
-    "template": _template,
+    "template": _text,
     "name": _text,
     "texts": _texts,
     "int": _number(int, "int"),
