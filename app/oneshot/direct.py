@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any
 
-from app.exits import ExitCode, Failure, explain, leave_quietly, usage
+from app.exits import ExitCode, ExplainedError, Failure, explain, leave_quietly, usage
 from app.files.text import join_parts
 from app.models.fetch import source_of
 from app.oneshot.interrupt import Interrupted, Interruption
@@ -34,7 +34,7 @@ from backend.types import (
 
 if TYPE_CHECKING:
     from app.files.attachments import Picture
-    from app.oneshot.archive import KeptExchange
+    from app.sessions.store.asked import Asked, AskedFile
     from backend import GenerativeModel, Request
 
 MOST_SLOTS = 8
@@ -123,51 +123,51 @@ def _listen(model: GenerativeModel, request: Request, sink: Sink, answer: Answer
 
 
 class _Keeping:
-    """Saves the question while the model is loaded, in a thread of its own, and the answer at the end."""
+    """Keeps the question before the model is loaded, and the answer at the end.
+
+    The question lies in a file that the store takes in: the store takes longer to import than models to load.
+    """
 
     def __init__(self, job: OneShot, answer: Answer) -> None:
         self._job, self._answer = job, answer
-        self._asked = ""
-        self._thread: threading.Thread | None = None
-        self._kept: KeptExchange | None = None
+        self._text = ""
+        self._asked: Asked | None = None
+        self._file: AskedFile | None = None
         self._over = True
 
     def of(self, asked: str) -> Callable[[], None]:
-        """What begins to save `asked`, which the model alone answers."""
-        self._asked, self._over = asked, not self._job.is_kept
+        """What keeps `asked`, which the model alone answers."""
+        self._text, self._over = asked, not self._job.is_kept
         return self._begin
 
     def finish(self, failure: Failure | None = None) -> None:
         """Save what has arrived, once, or forget the question where nothing can come of it."""
-        if self._over or (self._thread is None and not self._answer.begun):
+        if self._over or self._asked is None:
             return
         self._over = True
-        if self._thread is not None:
-            self._thread.join()
         is_vain = failure is not None and failure.exit_code in _IN_VAIN and not self._answer.begun
-        if self._kept is None:
-            from app.oneshot.archive import keep
+        if is_vain and self._file is None:
+            return
+        from app.oneshot.archive import KeptExchange
 
-            if not is_vain:
-                system = self._job.settings.system
-                self._answer.session_id = keep(self._asked, system, self._answer.replies, self._answer.model)
-        elif is_vain:
-            self._kept.drop()
+        kept = KeptExchange(self._asked, self._file)
+        if is_vain:
+            kept.drop()
         else:
-            self._answer.session_id = self._kept.finish(self._answer.replies, self._answer.model)
+            self._answer.session_id = kept.finish(self._answer.replies, self._answer.model)
 
     def _begin(self) -> None:
-        if not self._over:
-            self._thread = threading.Thread(target=self._save_question, name="fireside-keep", daemon=True)
-            self._thread.start()
+        if self._over:
+            return
+        from app.sessions.store.asked import Asked, AskedFile
 
-    def _save_question(self) -> None:
-        with suppress(Exception):  # A failure shows itself at the end.
-            from app.oneshot.archive import KeptExchange
-
-            kept = KeptExchange(self._asked, self._job.settings.system)
-            kept.begin()
-            self._kept = kept
+        self._asked = Asked.now(self._text, self._job.settings.system)
+        with suppress(OSError, ExplainedError):  # A failure shows itself at the end.
+            file = AskedFile(self._asked)
+            file.write()
+            self._file = file
+            # A disk may take long; whoever waits for the answer need not.
+            threading.Thread(target=file.settle, name="fireside-keep", daemon=True).start()
 
 
 @contextmanager

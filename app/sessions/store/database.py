@@ -55,7 +55,14 @@ class Database:
 
     async def write(self, work: Work[T], *, durable: bool = True) -> T:
         """Run `work` in a transaction of its own."""
+        # A write that has begun is finished even if whoever waits for it is cancelled.
+        return await asyncio.shield(asyncio.wrap_future(self._submit(work, durable=durable)))
 
+    def write_at_once(self, work: Work[T]) -> T:
+        """As `write`, for whoever opens the store; nobody else should wait for a disk."""
+        return self._submit(work, durable=True).result()
+
+    def _submit(self, work: Work[T], *, durable: bool) -> Future[T]:
         def transaction(connection: sqlite3.Connection) -> T:
             self._check_place()
             # A pragma inside a transaction would be ignored.
@@ -71,8 +78,7 @@ class Database:
             self._check_place()
             return result
 
-        # A write that has begun is finished even if whoever waits for it is cancelled.
-        return await asyncio.shield(asyncio.wrap_future(self._writer.submit(transaction)))
+        return self._writer.submit(transaction)
 
     async def read(self, work: Work[T]) -> T:
         """Run `work`, which only reads; it sees every write that was awaited before."""

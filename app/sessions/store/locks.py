@@ -9,8 +9,9 @@ from pathlib import Path
 
 from app import paths
 from app.sessions.errors import ConflictError
-from app.sessions.store.store_file import unusable
 
+LOCKS = "locks"
+"""The folder of the locks, beside the store's file."""
 _HANDLES: set[int] = set()
 """The descriptors of every lock of this process."""
 
@@ -41,6 +42,8 @@ class SessionLocks:
             while (handle := self._locked(path)) is None:
                 pass
         except OSError as err:
+            from app.sessions.store.store_file import unusable  # It imports what a lock alone does not need.
+
             raise unusable(self._folder, err) from err
         with contextlib.suppress(OSError):  # the number only helps to find who has it
             os.ftruncate(handle, 0)

@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 from app.sessions.items import Item
+from app.sessions.store.asked import is_waiting
 from app.sessions.store.schema import MIGRATIONS
 from app.sessions.store.store import LAST_USED, newest_items
 
@@ -23,6 +24,8 @@ def newest_of(file: Path, name: str | None, limit: int) -> Sequence[Item]:
     `name` is its id or the beginning of that; None is the chat that was used last. Nothing where
     that is no chat or several, or where the file is not one that this version writes, is damaged or held.
     """
+    if name is None and is_waiting(file):
+        return ()  # Of a question that the manager takes in first.
     uri = f"{file.absolute().as_uri()}?mode=ro"
     try:
         # No timeout: who waits for a store that is held waits in the manager, which says so.

@@ -5,6 +5,7 @@ Owns the SQL. It knows nothing of turns; what belongs together is given to it as
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,11 +13,12 @@ from typing import Any, Literal
 
 from app import paths
 from app.open_stores import STORE_FILE
-from app.sessions.errors import ConflictError, InvalidInputError, not_found
+from app.sessions.errors import ConflictError, FiresideError, InvalidInputError, not_found
 from app.sessions.items import Item
 from app.sessions.records import Json, now
+from app.sessions.store import asked
 from app.sessions.store.database import Database
-from app.sessions.store.locks import SessionLocks
+from app.sessions.store.locks import LOCKS, SessionLocks
 from app.sessions.store.rows import (
     Change,
     Node,
@@ -75,7 +77,10 @@ class Store:
             path = path / STORE_FILE
         self.database = Database(path)
         self.file = path = self.database.path
-        self.locks = SessionLocks(None if path is None else path.with_name("locks"))
+        self.locks = SessionLocks(None if path is None else path.with_name(LOCKS))
+        if path is not None and asked.is_waiting(path):
+            with contextlib.suppress(OSError, FiresideError):  # The next opening tries again.
+                self._take_in(path)
 
     @classmethod
     def default(cls) -> Store:
@@ -88,6 +93,10 @@ class Store:
         except OSError as err:
             raise unusable(file, err) from err
         return cls(paths.require_own(file))
+
+    def _take_in(self, file: Path) -> None:
+        for done in self.database.write_at_once(lambda connection: asked.take_in(connection, file)):
+            done.unlink(missing_ok=True)
 
     @property
     def private(self) -> bool:

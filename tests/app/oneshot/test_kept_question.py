@@ -6,6 +6,8 @@ import asyncio
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +21,7 @@ from app import paths
 from app.cli import main
 from app.sessions.items import Message
 from app.sessions.manager import SessionManager
+from app.sessions.store.asked import AskedFile
 from app.sessions.store.store import Store
 from backend.engines.scripted import ScriptedEngine
 from backend.types import EngineError, ModelLoadError
@@ -57,6 +60,10 @@ def is_there(question: str) -> bool:
     return (paths.data_dir() / "chats.db").exists() and any(texts == [question] for _, _, texts in chats())
 
 
+def refuse(*_: Any, **__: Any) -> None:
+    raise OSError(28, "no space left")
+
+
 @pytest.fixture
 def loads(monkeypatch: pytest.MonkeyPatch, double: Double) -> list[Callable[[], None]]:
     """What is done while the model is loaded."""
@@ -81,11 +88,8 @@ def test_the_question_is_there_while_the_model_is_loaded(loads: list[Callable[[]
 def test_each_reply_keeps_the_name_of_the_model_that_wrote_it(
     keeps_first: bool, loads: list[Callable[[], None]], double: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse(*_: Any, **__: Any) -> None:
-        raise OSError(28, "no space left")
-
     if not keeps_first:
-        monkeypatch.setattr(Store, "add_session", refuse)
+        monkeypatch.setattr(AskedFile, "write", refuse)
     assert main.main(["-p", "why?", "--replies", "2"]) == 0
 
     async def names() -> list[str | None]:
@@ -100,6 +104,30 @@ def test_each_reply_keeps_the_name_of_the_model_that_wrote_it(
             await store.close()
 
     assert asyncio.run(names()) == [double.card.model_id] * 2
+
+
+def test_the_question_outlives_the_process_before_the_model_is_loaded(
+    loads: list[Callable[[], None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill needs no moment of waiting: what the load finds is what the next program finds."""
+    found: list[list[tuple[str, str | None, list[str]]]] = []
+    loads.append(lambda: found.append(chats()))
+    assert main.main(["-p", "why?", "--set", "system=Be short."]) == 0
+    assert found == [[("running", "why?", ["why?"])]]
+
+
+def test_nothing_is_imported_for_it_that_a_load_would_wait_for() -> None:
+    program = """
+import sys, app.oneshot.direct
+from app.sessions.store.asked import Asked, AskedFile
+file = AskedFile(Asked.now("why?", None))
+file.write()
+file.settle()
+print(*{"asyncio", "sqlite3", "ssl", "app.sessions.store.store", "app.sessions.items"} & set(sys.modules))
+"""
+    told = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert told.stdout == "\n"
+    assert [texts for _, _, texts in chats()] == [["why?"]]
 
 
 def test_several_replies_are_branches_of_the_one_question(loads: list[Callable[[], None]]) -> None:
@@ -159,14 +187,8 @@ def test_a_store_that_takes_nothing_costs_the_answer_nothing(
 def test_a_store_that_fails_only_at_first_has_the_whole_chat(
     loads: list[Callable[[], None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add = Store.add_session
-
-    async def fail(*_: Any, **__: Any) -> None:
-        raise OSError(28, "no space left")
-
-    monkeypatch.setattr(Store, "add_session", fail)
+    monkeypatch.setattr(AskedFile, "write", refuse)
     assert main.main(["-p", "why?"]) == 0
-    monkeypatch.setattr(Store, "add_session", add)
     assert chats() == [("idle", "why?", ["why?", "Hello there."])]
 
 

@@ -73,6 +73,7 @@ def watch(event, args):
 sys.addaudithook(watch)
 from app.doctor.surroundings import store as doctor
 from app.oneshot import archive; from app.cli import session_commands
+from app.sessions.store.asked import Asked
 from app.sessions.store.preview import newest_of
 from app.sessions.manager import SessionManager
 from app.sessions.store.store import Store
@@ -88,7 +89,7 @@ async def main():
             await two.export((await two.list())[0].id, "jsonl")
         assert await asyncio.to_thread(newest_of, file, None, 5)
         assert (await asyncio.to_thread(doctor)).state == "ok"
-        assert await asyncio.to_thread(archive.keep, "q", None, [ReplySoFar("a")], "m")
+        assert await asyncio.to_thread(archive.KeptExchange(Asked.now("q", None)).finish, [ReplySoFar("a")], "m")
         await asyncio.to_thread(lambda: session_commands.show_all(limit=5, archived=True, as_json=True))
 asyncio.run(main())
 assert not opened, opened
