@@ -78,7 +78,7 @@ def chosen_settings(given: Given) -> Settings:
 
 
 def check_chat(given: Given) -> None:
-    """A usage failure for flags of a chat that cannot be combined."""
+    """A usage failure for flags of a chat that cannot be combined, or lead nowhere."""
     chosen = [f"--{name.rstrip('_')}" for name in ("continue_", "resume", "fork", "private") if name in given]
     if len(chosen) > 1:
         raise usage(f"{' and '.join(chosen)} cannot be combined.")
@@ -86,6 +86,10 @@ def check_chat(given: Given) -> None:
         raise usage("--tools and --no-tools cannot be combined.")
     if given.get("max_turns", 1) < 1:
         raise usage("--max-turns expects a number of at least 1.")
+    if "workspace" in given:
+        from app.frontend.workspace import chosen_folder
+
+        chosen_folder(given["workspace"])
 
 
 def start_tui(given: Given) -> int:

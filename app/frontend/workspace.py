@@ -5,6 +5,7 @@ It may be gone by then, or go later. A chat needs none; what does need one says 
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from app.exits import FOLDER_GONE, usage
@@ -18,12 +19,19 @@ NOWHERE = (
 def working_folder(named: str | None) -> Path | None:
     """The real path of the folder `named`, else of the current one; None where that one is gone.
 
-    A usage failure for a name that leads nowhere: a tilde without a home, a part of a path without a folder.
+    A usage failure for a name that leads nowhere: none, a tilde without a home, links in a circle, a part
+    of a path without a folder.
     """
+    if named == "":
+        raise usage("--workspace expects a folder, and its name is empty.")
     try:
-        return Path(named or ".").expanduser().resolve()
+        whole = Path(named or ".").expanduser()
     except RuntimeError as err:
         raise usage(f"--workspace expects a folder; there is no home folder {named}.") from err
+    try:
+        return whole.resolve()
+    except RuntimeError as err:
+        raise usage(f"--workspace expects a folder; {named} is a link that leads in a circle.") from err
     except OSError as err:
         if named:
             raise usage(f"--workspace expects a folder. {FOLDER_GONE}", "Give a whole path.") from err
@@ -33,6 +41,6 @@ def working_folder(named: str | None) -> Path | None:
 def chosen_folder(named: str | None) -> Path | None:
     """As `working_folder`, for what a flag names: a usage failure where it is not a folder."""
     folder = working_folder(named)
-    if named and folder is not None and not folder.is_dir():
+    if named and folder is not None and not os.path.isdir(folder):  # False too where it cannot be looked at
         raise usage(f"--workspace expects a folder; {folder} is not one.")
     return folder

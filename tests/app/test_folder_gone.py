@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app import paths
-from app.cli import main
+from app.cli import launch, main
 from app.exits import FOLDER_GONE, Failure
 from app.frontend.shell_line import run_line
 from app.frontend.workspace import chosen_folder, working_folder
@@ -18,6 +18,7 @@ from app.oneshot import session, stdin
 from app.sessions.items import FunctionCallOutput
 from backend.engines.scripted import ScriptedEngine
 from backend.types import ToolCall
+from tests.app.double import Double
 from tests.app.process import shell
 from tests.app.repl.chatting import chat, last_user_text
 from tests.app.sessions.conftest import MakeRoom, room
@@ -184,6 +185,48 @@ async def test_tools_of_a_folder_that_went_refuse_and_others_run(
     assert (await chat.items())[-1].text == "done"
 
 
+# ---- a folder that a flag names --------------------------------------------------------------
+
+
+WAYS = [
+    *("-p hi", "-p hi --tools read_file", "-p hi --no-tools", "-p hi --private", "-p hi --raw", "-p hi -c"),
+    *("-p hi --dry-run", "-p hi --format json", "-p hi --resume x", "-p -", "repl", "repl --private"),
+]
+
+
+@pytest.mark.parametrize(
+    ("face", "named"),
+    [
+        *((face, "/nope") for face in WAYS),
+        *(("-p hi", name) for name in ("file", "", "~nobody-of-this-name")),
+    ],
+)
+def test_a_workspace_that_is_no_folder_is_told_before_anything_is_loaded(
+    face: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def load(*_: object, **__: object) -> None:
+        raise AssertionError("a model is looked for")
+
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    monkeypatch.setattr("backend.load", load)
+    monkeypatch.setattr("app.models.fetch.with_model_here", load)
+    assert main.main([*face.split(), "--workspace", named]) == 2
+    told = capsys.readouterr()
+    assert "--workspace expects a folder" in told.out + told.err
+    assert not paths.data_dir().exists()
+
+
+def test_a_one_shot_without_tools_goes_on_in_a_folder_that_is_there(tmp_path: Path, double: Double) -> None:
+    assert main.main(["-p", "hi", "--workspace", str(tmp_path)]) == 0
+
+
+def test_the_full_screen_tells_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.cli.launch.is_terminal", lambda _: True)
+    with pytest.raises(Failure, match="--workspace expects a folder"):
+        launch.start_tui({"workspace": "/nope"})
+
+
 # ---- the parts -------------------------------------------------------------------------------
 
 
@@ -192,7 +235,12 @@ def test_a_folder_is_found_or_told(nowhere: Path, tmp_path: Path) -> None:
     assert working_folder(str(tmp_path)) == chosen_folder(str(tmp_path)) == tmp_path
     assert working_folder(str(nowhere)) == nowhere
     assert not paths.holds_home(Path())
-    for name in (str(nowhere), "part/of/a/path", "~nobody-of-this-name/x"):
+    (tmp_path / "file").touch()
+    (tmp_path / "circle").symlink_to("circle")
+    for name in (
+        *(str(tmp_path / name) for name in ("file", "circle", "file/below", "n" * 300, "missing")),
+        *(str(nowhere), "part/of/a/path", "~nobody-of-this-name/x", ""),
+    ):
         with pytest.raises(Failure) as told:
             chosen_folder(name)
         assert told.value.exit_code == 2 and "--workspace expects a folder" in str(told.value)

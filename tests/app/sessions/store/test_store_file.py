@@ -89,7 +89,8 @@ async def main():
             await two.export((await two.list())[0].id, "jsonl")
         assert await asyncio.to_thread(newest_of, file, None, 5)
         assert (await asyncio.to_thread(doctor)).state == "ok"
-        assert await asyncio.to_thread(archive.KeptExchange(Asked.now("q", None)).finish, [ReplySoFar("a")], "m")
+        kept = archive.KeptExchange(Asked.now("q", None))
+        assert await asyncio.to_thread(kept.finish, [ReplySoFar("a")], "m")
         await asyncio.to_thread(lambda: session_commands.show_all(limit=5, archived=True, as_json=True))
 asyncio.run(main())
 assert not opened, opened
