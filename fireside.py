@@ -22,6 +22,8 @@ _ROOT = _NESTED if os.path.isdir(_NESTED) else _HERE
 _ROOMS = ("app", "backend", "tools", "themes")
 _EXPORTS = {
     "app": ("__version__",),
+    "app.server.door": ("serve",),
+    "app.server.serving": ("Server",),
     "app.sessions.agents": ("Agent",),
     "app.sessions.chat": ("SessionToolCallInfo", "SessionsChat", "ToolCallable"),
     "app.sessions.errors": ("ConflictError", "FiresideError", "InvalidInputError", "ServerError"),

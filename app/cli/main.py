@@ -21,6 +21,7 @@ from app.cli.flags import CHAT, SESSION, Flag, Given, command
 from app.cli.groups import group, sessions, themes, tools
 from app.cli.launch import FACES, begin, check_chat, chosen_settings, is_plain, start_repl, start_tui
 from app.cli.models import models
+from app.cli.serve import SERVE, serve
 from app.exits import ExitCode, Failure, explain, leave_quietly, usage
 from app.settings.config import Settings
 from app.terminal.native_output import keep_native_output_in
@@ -145,9 +146,15 @@ def _repl(ctx: typer.Context, given: Given) -> int:
     return start_repl({**(ctx.obj or {}), **given})
 
 
+def _serve(ctx: typer.Context, given: Given) -> int:
+    """Serve the model and the chats to other programs over HTTP, as OpenAI's API."""
+    return serve({**(ctx.obj or {}), **given})
+
+
 app.callback(invoke_without_command=True)(command(_chat, *ONE_SHOT, PLAIN, *SESSION, *CHAT))
 app.command("tui")(command(_tui, *SESSION, *CHAT))
 app.command("repl")(command(_repl, PLAIN, *SESSION, *CHAT))
+app.command("serve")(command(_serve, *SERVE, *CHAT))
 
 
 @app.command()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -180,6 +181,12 @@ class EngineOperations(Workplace):
     async def engine_stats(self) -> EngineStats | None:
         """What the engine does now; None where no model is loaded."""
         return None if self._desk.card is None else await self._desk.engine.stats()
+
+    @asynccontextmanager
+    async def using(self, model: str | None = None) -> AsyncGenerator[ChatEngine]:
+        """The engine with `model` (None: the default) in it, which no other replaces within."""
+        async with self._desk.use(model, _silent) as engine:
+            yield engine
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """One vector per text, by the loaded model."""

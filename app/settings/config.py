@@ -33,7 +33,13 @@ MOST_TOLD = 5
 """Keys of one file that are told: to look for what each could mean takes a while."""
 LONGEST_NAME = 100
 """Characters of a misspelt name that are compared: the search takes time by their square."""
-_OTHER_VARIABLES = ("FIRESIDE_CONFIG", "FIRESIDE_DATA", "FIRESIDE_STATE", "FIRESIDE_DEBUG")
+_OTHER_VARIABLES = (
+    "FIRESIDE_API_KEY",
+    "FIRESIDE_CONFIG",
+    "FIRESIDE_DATA",
+    "FIRESIDE_STATE",
+    "FIRESIDE_DEBUG",
+)
 
 
 class Value(NamedTuple):

@@ -18,6 +18,7 @@ from backend.chat_engine import (
     Tool,
     request_to_count,
 )
+from backend.chat_session import EngineHandle
 from backend.loading import look_for
 from backend.model import GenerativeModel, load
 from backend.prompt import Prompt
@@ -35,9 +36,20 @@ class InProcessEngine:
     def __init__(self, model: GenerativeModel | None = None) -> None:
         self._model = model
         self._running: set[str] = set()
+        self._share: EngineHandle | None = None
+        """What is given back in place of the model, which belongs to somebody else."""
         self._loading = asyncio.Lock()
         self._given_up = threading.Event()
         """Of the load that was begun last."""
+
+    @classmethod
+    def sharing(cls, engine: EngineHandle) -> InProcessEngine:
+        """The engine of a `ChatSession`, shared: `unload` gives the share back, and the session goes on.
+        ValueError where it was closed."""
+        engine.pipeline  # noqa: B018 # raises where it was closed
+        shared = cls(engine.model)
+        shared._share = EngineHandle(engine.model)
+        return shared
 
     @property
     def card(self) -> ChatCard:
@@ -184,7 +196,7 @@ class InProcessEngine:
         if model:
             for request_id in list(self._running):
                 model.pipeline.cancel(request_id)
-            await asyncio.to_thread(model.close)
+            await asyncio.to_thread((self._share or model).close)
 
     async def _prompt(self, request: Request) -> Prompt:
         model = self._loaded()

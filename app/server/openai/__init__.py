@@ -1,0 +1,1 @@
+"""The routes below `/v1` that clients of OpenAI's API call."""

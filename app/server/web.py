@@ -1,0 +1,121 @@
+"""The routes of a server, put together, and what happens around each request."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app import __version__
+from app.server.errors import ApiError, described
+from app.server.models import Served
+from app.server.openai import chat
+from app.server.place import Place, place_of
+from app.server.security import Access, Guard
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def make_app(place: Place, access: Access, listen: Callable[[str, str, int, float], None]) -> ASGIApp:
+    """The application. `listen(method, path, status, seconds)` is told of each request that ended."""
+    app = Starlette(routes=_routes(), exception_handlers={HTTPException: _unrouted})
+    app.state.place = place
+    return _Noted(Guard(app, access), place, listen)
+
+
+def _routes() -> list[Route]:
+    return [
+        _route("/health", health),
+        _route("/v1/health", health),
+        _route("/metrics", metrics),
+        _route("/v1/models", list_models),
+        _route("/v1/models/{name:path}", show_model),
+        _route("/v1/chat/completions", chat.complete, "POST"),
+    ]
+
+
+def _route(path: str, handler: Handler, *methods: str) -> Route:
+    """A route whose errors are answers."""
+
+    async def handle(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except ClientDisconnect:
+            return Response(status_code=499)  # nobody reads it
+        except Exception as err:
+            return described(err).response()
+
+    return Route(path, handle, methods=list(methods or ("GET",)), name=handler.__name__)
+
+
+async def _unrouted(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    words = {404: "There is no such address here.", 405: "This address does not take this method."}
+    headers = getattr(error, "headers", None)
+    return ApiError(
+        status, words.get(status, "The request failed."), code="no_route", headers=headers
+    ).response()
+
+
+async def health(request: Request) -> Response:
+    """Whether the server lives. (It says no more without a key than with one.)"""
+    closing = place_of(request).closing.is_set()
+    return JSONResponse({"status": "closing" if closing else "ok"}, 503 if closing else 200)
+
+
+async def metrics(request: Request) -> Response:
+    """Figures for Prometheus."""
+    return Response(place_of(request).metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+async def list_models(request: Request) -> Response:
+    """The models that requests may name."""
+    return JSONResponse({"object": "list", "data": await place_of(request).models.listed()})
+
+
+async def show_model(request: Request) -> Response:
+    """One of them."""
+    models = place_of(request).models
+    found: Served = await models.find(request.path_params["name"])
+    entries: list[dict[str, Any]] = await models.listed()
+    return JSONResponse(next(entry for entry in entries if entry["id"] == found.name))
+
+
+class _Noted:
+    """Counts and tells of each request, and says which server answers."""
+
+    def __init__(self, app: ASGIApp, place: Place, listen: Callable[[str, str, int, float], None]) -> None:
+        self._app = app
+        self._place = place
+        self._listen = listen
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status, began = 500, time.monotonic()
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [
+                    *message.get("headers", ()),
+                    (b"server", f"fireside/{__version__}".encode()),
+                ]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting)
+        finally:
+            # The path of a route, for those that somebody makes up would be counted without end.
+            route = scope.get("route")
+            self._place.metrics.request(getattr(route, "path", "none"), status)
+            self._listen(scope["method"], scope["path"], status, time.monotonic() - began)
