@@ -17,7 +17,7 @@ from app.exits import ExitCode, Failure
 from app.models.fetch import source_of
 from app.oneshot.load_progress import LoadProgress
 from app.server.models import Models
-from app.server.serving import Listener, Options, address_of, make_place, open_sockets
+from app.server.serving import Listener, Options, address_of, make_service, open_sockets
 from app.sessions.manager import SessionManager
 from app.sessions.store.store import Store
 from app.settings.config import Settings
@@ -60,10 +60,10 @@ async def _run(job: Job) -> ExitCode:
         async with manager:
             with stopping.watching():
                 card = await _load(manager, path, job, stopping)
-                place = make_place(
+                service = make_service(
                     manager, Models(card.model_id, path, others=True), job.options, card_slots(card)
                 )
-                listener = Listener(place, job.options, sockets)
+                listener = Listener(service, job.options, sockets)
                 stopping.end = listener.stop
                 _tell(job, card, address_of(sockets, job.options.scheme))
                 await listener.run_until_stopped()

@@ -20,10 +20,10 @@ from starlette.types import ASGIApp
 from app.server.admission import Admission
 from app.server.metrics import Metrics
 from app.server.models import Models
-from app.server.place import Place
 from app.server.protocol import PatientProtocol
 from app.server.security import Access, is_loopback
-from app.server.web import make_app
+from app.server.service import Service
+from app.server.web import Listen, make_app
 from app.sessions.manager import SessionManager
 from backend.types import GenerationConfig
 
@@ -32,8 +32,6 @@ GRACE_S = 30.0
 """How long replies that are being written have at the end."""
 _LEAST_KEY = 16
 _BACKLOG = 1024
-
-Listen = Callable[[str, str, int, float], None]
 
 
 def _silent(method: str, path: str, status: int, seconds: float) -> None:
@@ -54,7 +52,6 @@ class Options:
     defaults: GenerationConfig = field(default_factory=GenerationConfig)
     grace_s: float = GRACE_S
     listen: Listen = _silent
-    """Is told of each request: method, path, status, seconds."""
 
     def check(self) -> None:
         """ValueError for what would let in anybody, or nobody."""
@@ -107,17 +104,17 @@ def address_of(sockets: Sequence[socket.socket], scheme: str) -> str:
     return f"{scheme}://[{host}]:{port}" if ":" in str(host) else f"{scheme}://{host}:{port}"
 
 
-def make_place(manager: SessionManager, models: Models, options: Options, slots: int) -> Place:
+def make_service(manager: SessionManager, models: Models, options: Options, slots: int) -> Service:
     """What the routes stand on; `slots` replies are written at once."""
     admission = Admission(slots, options.max_queued)
-    return Place(manager, models, admission, Metrics(admission), options.defaults)
+    return Service(manager, models, admission, Metrics(admission), options.defaults)
 
 
 class Listener(uvicorn.Server):
     """uvicorn on sockets that are open already. `stop` ends it; signals are the business of its caller."""
 
-    def __init__(self, place: Place, options: Options, sockets: Sequence[socket.socket]) -> None:
-        app: ASGIApp = make_app(place, options.access, options.listen)
+    def __init__(self, service: Service, options: Options, sockets: Sequence[socket.socket]) -> None:
+        app: ASGIApp = make_app(service, options.access, options.listen)
         config = uvicorn.Config(
             app,
             http=PatientProtocol,
@@ -136,7 +133,7 @@ class Listener(uvicorn.Server):
             ssl_version=ssl.PROTOCOL_TLS_SERVER,
         )
         super().__init__(config)
-        self._place = place
+        self._service = service
         self._sockets = list(sockets)
 
     async def run_until_stopped(self) -> None:
@@ -153,8 +150,8 @@ class Listener(uvicorn.Server):
         yield
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._place.admission.close()
-        self._place.closing.set()
+        self._service.admission.close()
+        self._service.closing.set()
         await super().shutdown(sockets)
 
 
@@ -222,8 +219,8 @@ class Server:
         manager, models = make()
         async with manager:
             card = manager.card
-            place = make_place(manager, models, options, max(1, card.max_active if card else 1))
-            listener = Listener(place, options, sockets)
+            service = make_service(manager, models, options, max(1, card.max_active if card else 1))
+            listener = Listener(service, options, sockets)
             loop = asyncio.get_running_loop()
 
             def stop() -> None:

@@ -17,17 +17,19 @@ from app import __version__
 from app.server.errors import ApiError, described
 from app.server.models import Served
 from app.server.openai import chat
-from app.server.place import Place, place_of
 from app.server.security import Access, Guard
+from app.server.service import Service, service_of
 
 Handler = Callable[[Request], Awaitable[Response]]
+Listen = Callable[[str, str, int, float], None]
+"""Is told of each request: method, path, status, seconds."""
 
 
-def make_app(place: Place, access: Access, listen: Callable[[str, str, int, float], None]) -> ASGIApp:
+def make_app(service: Service, access: Access, listen: Listen) -> ASGIApp:
     """The application. `listen(method, path, status, seconds)` is told of each request that ended."""
     app = Starlette(routes=_routes(), exception_handlers={HTTPException: _unrouted})
-    app.state.place = place
-    return _Noted(Guard(app, access), place, listen)
+    app.state.service = service
+    return _Noted(Guard(app, access), service, listen)
 
 
 def _routes() -> list[Route]:
@@ -66,23 +68,23 @@ async def _unrouted(request: Request, error: Exception) -> Response:
 
 async def health(request: Request) -> Response:
     """Whether the server lives. (It says no more without a key than with one.)"""
-    closing = place_of(request).closing.is_set()
+    closing = service_of(request).closing.is_set()
     return JSONResponse({"status": "closing" if closing else "ok"}, 503 if closing else 200)
 
 
 async def metrics(request: Request) -> Response:
     """Figures for Prometheus."""
-    return Response(place_of(request).metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    return Response(service_of(request).metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 async def list_models(request: Request) -> Response:
     """The models that requests may name."""
-    return JSONResponse({"object": "list", "data": await place_of(request).models.listed()})
+    return JSONResponse({"object": "list", "data": await service_of(request).models.listed()})
 
 
 async def show_model(request: Request) -> Response:
     """One of them."""
-    models = place_of(request).models
+    models = service_of(request).models
     found: Served = await models.find(request.path_params["name"])
     entries: list[dict[str, Any]] = await models.listed()
     return JSONResponse(next(entry for entry in entries if entry["id"] == found.name))
@@ -91,9 +93,9 @@ async def show_model(request: Request) -> Response:
 class _Noted:
     """Counts and tells of each request, and says which server answers."""
 
-    def __init__(self, app: ASGIApp, place: Place, listen: Callable[[str, str, int, float], None]) -> None:
+    def __init__(self, app: ASGIApp, service: Service, listen: Listen) -> None:
         self._app = app
-        self._place = place
+        self._service = service
         self._listen = listen
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -117,5 +119,5 @@ class _Noted:
         finally:
             # The path of a route, for those that somebody makes up would be counted without end.
             route = scope.get("route")
-            self._place.metrics.request(getattr(route, "path", "none"), status)
+            self._service.metrics.request(getattr(route, "path", "none"), status)
             self._listen(scope["method"], scope["path"], status, time.monotonic() - began)

@@ -22,7 +22,7 @@ from app.server.openai.messages import turns_of
 from app.server.openai.sampling import Sampling, config_of
 from app.server.openai.tools import choice_of, tools_of
 from app.server.openai.usage import Usage
-from app.server.place import Place, place_of
+from app.server.service import Service, service_of
 from app.server.streams import DONE, Ahead, EventStream, frame, unless_gone
 from app.sessions.records import new_id
 from backend.chat_engine import Request
@@ -63,14 +63,14 @@ class ChatBody(Sampling):
 async def complete(http: HttpRequest) -> Response:
     """Answer a chat completion."""
     body = await read(http, ChatBody)
-    place = place_of(http)
-    model = await place.models.find(body.model)
+    service = service_of(http)
+    model = await service.models.find(body.model)
     request = request_of(body, model)
     head = Head(model.name)
     if body.stream:
         with_usage = bool(body.stream_options and body.stream_options.include_usage)
         return await _stream(http, request, model, head, with_usage=with_usage)
-    return JSONResponse(await unless_gone(http, _whole(place, request, model, head)))
+    return JSONResponse(await unless_gone(http, _whole(service, request, model, head)))
 
 
 def request_of(body: ChatBody, model: Served) -> Request:
@@ -148,10 +148,10 @@ def finish_of(outcome: ChatOutcome) -> str:
 # ---- a whole answer ------------------------------------------------------------------------
 
 
-async def _whole(place: Place, request: Request, model: Served, head: Head) -> dict[str, Any]:
+async def _whole(service: Service, request: Request, model: Served, head: Head) -> dict[str, Any]:
     outcomes: list[ChatOutcome] = []
     spoken: list[list[TokenLogprob]] = [[] for _ in range(request.n)]
-    async with aclosing(place.answer(request, model)) as steps:
+    async with aclosing(service.answer(request, model)) as steps:
         async for pieces in steps:
             for piece in pieces:
                 if isinstance(piece, ChatOutcome):
@@ -191,7 +191,7 @@ async def _stream(
     http: HttpRequest, request: Request, model: Served, head: Head, *, with_usage: bool
 ) -> EventStream:
     """The stream, once the engine has begun: what fails before is an answer with a status of its own."""
-    steps = Ahead(place_of(http).answer(request, model))
+    steps = Ahead(service_of(http).answer(request, model))
     try:
         first = await unless_gone(http, anext(steps))
     except BaseException:

@@ -20,7 +20,7 @@ from backend.types import ChatCard, ChatOutcome, EngineError, GenerationConfig, 
 
 
 @dataclass
-class Place:
+class Service:
     """One server's."""
 
     manager: SessionManager
@@ -76,6 +76,6 @@ def require_tools(card: ChatCard, request: Request) -> None:
         )
 
 
-def place_of(request: HttpRequest) -> Place:
+def service_of(request: HttpRequest) -> Service:
     """The server's that got `request`."""
-    return request.app.state.place
+    return request.app.state.service
