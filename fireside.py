@@ -22,7 +22,7 @@ _ROOT = _NESTED if os.path.isdir(_NESTED) else _HERE
 _ROOMS = ("app", "backend", "tools", "themes")
 _EXPORTS = {
     "app": ("__version__",),
-    "app.server.door": ("serve",),
+    "app.server.library": ("serve",),
     "app.server.serving": ("Server",),
     "app.sessions.agents": ("Agent",),
     "app.sessions.chat": ("SessionToolCallInfo", "SessionsChat", "ToolCallable"),
