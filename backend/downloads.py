@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from backend import places
-from backend.gguf.file import quoted, shown
+from backend.gguf.file import byte_size, quoted, shown
 from backend.models import own_folder, quantization_in
 from backend.types import BackendError
 
@@ -122,8 +122,8 @@ def pull(wanted: RemoteFile, progress: Progress | None = None, *, endpoint: str 
     """
     if wanted.missing_bytes + _MARGIN_BYTES > wanted.free_bytes:
         raise DownloadError(
-            f"{wanted.repo} needs {_size(wanted.missing_bytes)} more, and the disk of "
-            f"{shown(wanted.folder, 200)} has {_size(wanted.free_bytes)} free.",
+            f"{wanted.repo} needs {byte_size(wanted.missing_bytes)} more, and the disk of "
+            f"{shown(wanted.folder, 200)} has {byte_size(wanted.free_bytes)} free.",
             remedy="Free some space, choose a smaller quantization, or set FIRESIDE_DATA to another disk.",
         )
     wanted.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -387,7 +387,3 @@ def _free(folder: Path) -> int:
     while not folder.exists():
         folder = folder.parent
     return shutil.disk_usage(folder).free
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-HEAVY = ("textual", "prompt_toolkit", "llama_cpp", "numpy", "httpx", "pydantic", "rich", "tomlkit", "jinja2")
+HEAVY = (
+    *("textual", "prompt_toolkit", "llama_cpp", "numpy", "httpx", "pydantic", "rich", "tomlkit", "jinja2"),
+    "asyncio",
+)
 
 
 def python(program: str, *arguments: str, cwd: Path = ROOT) -> str:
@@ -35,7 +38,7 @@ def test_the_light_modules_stay_light(module: str) -> None:
 
 
 def test_a_one_shot_imports_only_what_it_uses() -> None:
-    assert not {"textual", "prompt_toolkit", "rich", "httpx", "pydantic", "tomlkit"} & set(
+    assert not {"textual", "prompt_toolkit", "rich", "httpx", "pydantic", "tomlkit", "asyncio"} & set(
         heavy_after("import app.oneshot.direct")
     )
 

@@ -116,7 +116,7 @@ def _start(given: Given, face: str) -> Start:
     from app.cli.trust_question import ask_about_trust
     from app.frontend.start import Start
     from app.frontend.workspace import NOWHERE, chosen_folder
-    from app.models.fetch import with_model_here
+    from app.models.download import with_model_here
     from app.running import name_face
 
     name_face(face)

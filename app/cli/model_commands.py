@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from app.cli.table import table
 from app.exits import ExitCode, Failure, usage
-from app.models.fetch import byte_size, fetch
+from app.models.download import fetch
 from app.running import running_models, stop
 from app.terminal.confirm import agreed
+from app.terminal.figures import byte_size
 from app.terminal.output import one_line
 
 if TYPE_CHECKING:

@@ -142,6 +142,15 @@ class Face(Protocol):
         """
         ...
 
+    def show_download(self, share: float | None) -> None:
+        """How much of a model is fetched, from 0 to 1; None when nothing is any more."""
+        ...
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether the person ended the load or the download that runs."""
+        ...
+
     async def load_model(
         self, source: str | None, options: Mapping[str, Any], loaded: Loaded | None = None
     ) -> None:

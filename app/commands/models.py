@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,12 +9,11 @@ from typing import Any
 
 from app.commands.face import Choice, Command, Completion, Face, words
 from app.commands.shared import change_generation, choose, clean, settings, show, tell_unmet
-from app.exits import ExitCode, Failure
 from app.settings.config import TEMPLATE, full_name, parse
 from app.settings.kinds import CHOICES, SettingError
 from app.settings.table import KINDS, words_of
 from app.settings.text_or_file import template_origin, template_text
-from backend.types import BackendError, GenerationConfig
+from backend.types import GenerationConfig
 
 _SESSION = ("overflow", "max_rounds", "workspace")
 
@@ -55,40 +53,35 @@ async def _of_hub(face: Face, name: str) -> str | None:
 
     None for any other name, and for a repository whose model is here. Raises Failure.
     """
-    from app.models import catalog
+    from app.models.download import is_repository
 
     here = {entry.name.casefold() for entry in await face.manager.models()}
-    if not catalog.is_repository(name) or name.casefold() in here or Path(name).exists():
+    if not is_repository(name) or name.casefold() in here or Path(name).exists():
         return None
-    try:
-        wanted = await asyncio.to_thread(catalog.offer, name)
-        size, missing = wanted.total_bytes / 1e9, wanted.missing_bytes
-        if missing:
-            title = f"{wanted.repo} {wanted.quantization}, {size:.2f} GB, licence {wanted.licence}"
-            detail = f"{missing / 1e9:.2f} GB to fetch, {wanted.free_bytes / 1e9:.2f} GB free"
-            choices = [Choice("yes", "fetch it", detail), Choice("no", "cancel")]
-            if await choose(face, title, choices) != "yes":
-                return ""
-        return str(await asyncio.to_thread(catalog.pull, wanted, _Tenths(face)))
-    except BackendError as err:
-        remedy = str(vars(err).get("remedy", ""))
-        raise Failure("hub", str(err), remedy=remedy, exit_code=ExitCode.NO_MODEL) from err
+    return await fetch_model(face, name) or ""
 
 
-class _Tenths:
-    """Tells how far a download is, ten times in all. Called on another thread."""
+async def fetch_model(face: Face, name: str) -> str | None:
+    """Fetch a model of the hub, if the person wants it; the file to load. Raises Failure."""
+    from app.models.download import download
 
-    def __init__(self, face: Face) -> None:
-        self._face = face
-        self._loop = asyncio.get_running_loop()
-        self._told = 0
-
-    def __call__(self, done: int, total: int) -> bool:
-        tenths = 10 * done // total if total else 0
-        if tenths > self._told:
-            self._told = tenths
-            self._loop.call_soon_threadsafe(self._face.say, f"fetched {10 * tenths} %")
+    async def agree(model: str, takes: str) -> bool:
+        choices = [Choice("yes", "fetch it", takes), Choice("no", "cancel")]
+        if await choose(face, model, choices) != "yes":
+            return False
+        face.show_download(0.0)
         return True
+
+    def show(done: int, total: int) -> None:
+        face.show_download(done / total if total else 0.0)
+
+    try:
+        path = await download(name, agree, show, lambda: face.gave_up)
+        if path is None and face.gave_up:
+            face.say("The download was stopped. Fetch the model again to resume it.")
+        return None if path is None else str(path)
+    finally:
+        face.show_download(None)
 
 
 async def _complete_models(face: Face, rest: str) -> Sequence[Completion]:

@@ -16,6 +16,7 @@ from app import __version__, paths
 from app.characters import clip
 from app.doctor.check import Check, State
 from app.settings.kinds import SettingError
+from app.terminal.figures import byte_size
 from app.terminal.output import color_system, is_terminal, takes_styles
 
 OLDEST = (3, 11)
@@ -106,7 +107,7 @@ def memory() -> Check:
     from backend.memory import host_free_bytes
 
     free = host_free_bytes()
-    text = f"{free / 1e9:.1f} GB available" if free else "unknown on this system"
+    text = f"{byte_size(free)} available" if free else "unknown on this system"
     return Check("memory", "ok", text, facts={"free_bytes": free})
 
 
@@ -176,9 +177,7 @@ def store() -> Check:
         remedy = f"Move it away, with a copy to keep: {file}"
         return Check("store", "problem", f"{file} is damaged: {clip(told)}", remedy)
     size = file.stat().st_size
-    return Check(
-        "store", "ok", f"{file}, {size / 1e6:.1f} MB, whole", facts={"file": str(file), "bytes": size}
-    )
+    return Check("store", "ok", f"{file}, {byte_size(size)}, whole", facts={"file": str(file), "bytes": size})
 
 
 def disk() -> Check:
@@ -189,7 +188,7 @@ def disk() -> Check:
     free = shutil.disk_usage(folder).free
     low = free < _LOW_DISK_BYTES
     remedy = "Free some space, or set FIRESIDE_DATA to another disk." if low else ""
-    text = f"{free / 1e9:.1f} GB free below {folder}"
+    text = f"{byte_size(free)} free below {folder}"
     return Check("disk", "warning" if low else "ok", text, remedy, {"free_bytes": free})
 
 

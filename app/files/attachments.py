@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from app.bounded import read_bounded
 from app.characters import clip
 from app.files.text import fenced, marked_encoding, unmarked_wide
+from app.terminal.figures import byte_size
 from app.terminal.output import sanitize
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class TextPart:
     @property
     def title(self) -> str:
         """Its name and size, on one line."""
-        about = ", ".join(part for part in (self.note, size(self.size_bytes)) if part)
+        about = ", ".join(part for part in (self.note, byte_size(self.size_bytes)) if part)
         return f"{self.name} ({about})"
 
     def fenced(self) -> str:
@@ -76,7 +77,7 @@ class Picture:
     @property
     def title(self) -> str:
         """Its name and size, on one line."""
-        return f"{self.name} ({self.content_type.removeprefix('image/')}, {size(self.size_bytes)})"
+        return f"{self.name} ({self.content_type.removeprefix('image/')}, {byte_size(self.size_bytes)})"
 
     @property
     def file_name(self) -> str:
@@ -175,13 +176,6 @@ def require_sight(attachments: Iterable[Attachment], card: ChatCard) -> None:
         )
 
 
-def size(count: int) -> str:
-    """A number of bytes as a person reads it."""
-    if count < 1000:
-        return f"{count} bytes"
-    return f"{count / 1000:.1f} kB" if count < MB else f"{count / MB:.1f} MB"
-
-
 def _of_pdf(name: str, data: bytes) -> TextPart:
     from app.files.pdf import pdf_text
 
@@ -204,4 +198,4 @@ def picture_type(data: bytes) -> str:
 
 def _require_size(kind: str, data: bytes) -> None:
     if len(data) > LIMITS[kind]:
-        raise ValueError(f"it has {size(len(data))}, and a {kind} may have {size(LIMITS[kind])}")
+        raise ValueError(f"it has {byte_size(len(data))}, and a {kind} may have {byte_size(LIMITS[kind])}")

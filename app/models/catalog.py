@@ -1,4 +1,4 @@
-"""What a model picker asks of the machine: files and their facts, what each load would take, downloads.
+"""What a model picker asks of the machine: files and their facts, what each load would take.
 
 Everything here blocks: it reads files and asks devices, so a face calls it from a thread.
 """
@@ -6,15 +6,12 @@ Everything here blocks: it reads files and asks devices, so a face calls it from
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from app.terminal.output import sanitize
-
-if TYPE_CHECKING:
-    from backend.downloads import RemoteFile
 
 SLOTS = 4
 """What the full-screen face and the REPL ask of a load."""
@@ -186,30 +183,3 @@ def _host_free() -> int:
     from backend.memory import host_free_bytes
 
     return host_free_bytes()
-
-
-# ---- downloads -----------------------------------------------------------------------------
-
-
-def offer(name: str) -> RemoteFile:
-    """What `user/repo[:quantization]` has for us. Raises HubError with a remedy."""
-    from backend import downloads
-
-    return downloads.offer(name)
-
-
-def pull(wanted: RemoteFile, progress: Callable[[int, int], bool]) -> Path:
-    """Fetch what an offer names; `progress` gets bytes done and in all, and ends it by returning False.
-
-    Raises HubError with a remedy.
-    """
-    from backend import downloads
-
-    return downloads.pull(wanted, progress)
-
-
-def is_repository(name: str) -> bool:
-    """Whether a text names a repository of the downloads."""
-    from backend import downloads
-
-    return downloads.is_repo_name(name.strip())

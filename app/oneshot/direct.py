@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from app.exits import ExitCode, ExplainedError, Failure, explain, leave_quietly, usage
 from app.files.text import join_parts
-from app.models.fetch import source_of
+from app.models.download import source_of
 from app.oneshot.interrupt import Interrupted, Interruption
 from app.oneshot.job import OneShot, kept_for_reply, print_prompt, verdict
 from app.oneshot.load_progress import LoadProgress

@@ -19,7 +19,7 @@ from app.frontend.abilities import unmet_tools
 from app.frontend.find_chat import find
 from app.frontend.store_question import makes_room
 from app.frontend.workspace import NOWHERE, chosen_folder
-from app.models.fetch import source_of
+from app.models.download import source_of
 from app.oneshot.follow import FollowedTurn
 from app.oneshot.interrupt import Interrupted
 from app.oneshot.job import OneShot, print_prompt

@@ -65,6 +65,7 @@ class ReplFace:
         self.page = page
         self.ink = ink
         self.leaving = False
+        self._fetched_tenths = 0
         self.asked = ""
         """The question that is put to the person, by its id."""
         self.outside = False
@@ -293,6 +294,16 @@ class ReplFace:
             return None
 
     async def screen(self, name: Screen, query: str = "") -> bool:
+        return False
+
+    def show_download(self, share: float | None) -> None:
+        tenths = int(10 * (share or 0.0))
+        if tenths > self._fetched_tenths:
+            self.say(f"fetched {10 * tenths} %")
+        self._fetched_tenths = tenths
+
+    @property
+    def gave_up(self) -> bool:
         return False
 
     async def load_model(

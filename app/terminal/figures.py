@@ -9,3 +9,11 @@ def short_count(number: int) -> str:
         return str(number)
     thousands = number / 1024 if number % 1024 == 0 else number / 1000
     return f"{thousands:.1f}".removesuffix(".0") + "k"
+
+
+def byte_size(count: int) -> str:
+    """A size as a person reads it: `912 bytes`, `1.1 kB`, `120 kB`, `2.3 GB`."""
+    for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 1000)):
+        if count >= scale:
+            return f"{count / scale:,.{0 if count >= 100 * scale else 1}f} {unit}"
+    return f"{count} bytes"

@@ -35,6 +35,11 @@ def shown(text: object, limit: int = 80) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
+def byte_size(count: int) -> str:
+    """A size as a person reads it."""
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
+
+
 def quoted(text: object) -> str:
     """`shown(text)` in quotes."""
     return f"'{shown(text)}'"

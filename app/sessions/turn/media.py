@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.characters import clip
-from app.files.attachments import plain_name, size
+from app.files.attachments import plain_name
 from app.sessions.errors import FiresideError
 from app.sessions.items import Compaction, Item, Message, SlashCommand, TerminalCommand
 from app.sessions.records import Json
+from app.terminal.figures import byte_size
 
 if TYPE_CHECKING:
     from app.sessions.file_records import SessionFile
@@ -115,7 +116,7 @@ def withheld_notice(card: ChatCard, files: Iterable[SessionFile]) -> str:
 def withheld_part(file: SessionFile, pixels: tuple[int, int] | None) -> Json:
     """What a model gets for a file that it cannot take; `pixels` are a picture's width and height."""
     about = MEDIA[medium_of(file) or "image"]
-    measure = "x".join(map(str, pixels)) if pixels else size(file.bytes)
+    measure = "x".join(map(str, pixels)) if pixels else byte_size(file.bytes)
     return _text(f"[{about.word} {_inside(file.name)}, {measure}: {about.withheld}]")
 
 
@@ -140,7 +141,7 @@ def file_labels(blocks: Iterable[Mapping[str, Any]]) -> list[str]:
             named = (
                 plain_name(name) if isinstance(name, str) else _BLOCK_WORDS.get(str(block["type"]), "file")
             )
-            labels.append(f"{named}, {size(count)}" if isinstance(count, int) else named)
+            labels.append(f"{named}, {byte_size(count)}" if isinstance(count, int) else named)
     return labels
 
 

@@ -28,6 +28,7 @@ from app.sessions.items import (
     SlashCommand,
     TerminalCommand,
 )
+from app.terminal.figures import byte_size
 from app.tui.transcript.entries import Answer, ErrorEntry, NameRow, Note, Thought, UserTurn
 from app.tui.transcript.entry import Entry
 from app.tui.transcript.picture_entry import PictureRow
@@ -146,15 +147,7 @@ def file_words(block: Mapping[str, Any]) -> tuple[str, str]:
     """Name and size of an attached file."""
     size = block.get("bytes")
     name = str(block.get("filename") or "file")
-    return name, size_words(size) if isinstance(size, int) else ""
-
-
-def size_words(count: int) -> str:
-    """`912 B`, `1.1 KB`, `38 KB`, `1.2 MB`."""
-    for unit, scale in (("MB", 1_000_000), ("KB", 1000)):
-        if count >= scale:
-            return f"{count / scale:.1f} {unit}" if count < 10 * scale else f"{count / scale:.0f} {unit}"
-    return f"{count} B"
+    return name, byte_size(size) if isinstance(size, int) else ""
 
 
 def clock(seconds: int) -> str:

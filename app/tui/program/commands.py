@@ -109,6 +109,13 @@ class TuiFace:
     async def screen(self, name: Screen, query: str = "") -> bool:
         return await self._app.show_screen(name, query)
 
+    def show_download(self, share: float | None) -> None:
+        self._app.show_download(share)
+
+    @property
+    def gave_up(self) -> bool:
+        return self._app.given_up
+
     async def load_model(
         self, source: str | None, options: Mapping[str, Any], loaded: Loaded | None = None
     ) -> None:

@@ -216,11 +216,6 @@ class Program(OpenChats):
         if card is not None and (missing := unmet(card, self.settings)):
             self.say(missing, error=True)
 
-    def begin_download(self) -> None:
-        """A model is fetched from now on, until a person gives it up."""
-        self._given_up = False
-        self.show_download(0.0)
-
     def give_up(self) -> bool:
         """End the load or the download that runs; False where there is none."""
         if self.model.load is None and self.model.fetched is None:
@@ -234,7 +229,9 @@ class Program(OpenChats):
         return self._given_up
 
     def show_download(self, fraction: float | None) -> None:
-        """How much of a model is fetched; None when nothing is any more."""
+        """How much of a model is fetched, unless a person gives it up; None when nothing is any more."""
+        if fraction is None or self.model.fetched is None:
+            self._given_up = False
         self.model.fetched = fraction
         self.refresh_facts()
 

@@ -320,7 +320,7 @@ class OpenChats(Stage):
 
     async def _picture(self, row: PictureRow) -> Content:
         """The file of a picture on the page. FiresideError where it is gone."""
-        from app.tui.chat.story import size_words
+        from app.terminal.figures import byte_size
         from app.tui.transcript.gallery import Content
         from app.tui.transcript.pictures import MOST_BYTES
 
@@ -330,7 +330,7 @@ class OpenChats(Stage):
         data = None
         if file.bytes <= MOST_BYTES:
             data = await chat.manager.files.get_content(str(chat.id), row.file_id)
-        return Content(file.name, size_words(file.bytes), data)
+        return Content(file.name, byte_size(file.bytes), data)
 
     def save_draft_soon(self) -> None:
         """Keep the draft over a crash, a moment from now: also while the person types on and on."""

@@ -94,10 +94,8 @@ async def _model(app: FiresideApp) -> None:
 
 async def _download(app: FiresideApp, query: str = "") -> str | None:
     """A model that is fetched from the hub after a look at what it takes; None where nothing came."""
-    from app.commands.face import Choice
-    from app.exits import explain
-    from app.models import catalog
-    from app.models.fetch import byte_size
+    from app.commands.models import fetch_model
+    from app.exits import Failure
     from app.tui.screens.dialogs import LineDialog
 
     title = "a model on the hub: owner/name, or owner/name:Q4_K_M"
@@ -106,29 +104,10 @@ async def _download(app: FiresideApp, query: str = "") -> str | None:
         return None
     app.say("asking the hub")
     try:
-        wanted = await asyncio.to_thread(catalog.offer, name.strip())
-        takes = (
-            f"{byte_size(wanted.missing_bytes)} to fetch, {byte_size(wanted.free_bytes)} free, "
-            f"licence {wanted.licence}"
-        )
-        choices = [Choice("yes", "fetch it", takes), Choice("no", "cancel")]
-        if await app.face.choose(f"{wanted.repo} {wanted.quantization}", choices) != "yes":
-            return None
-
-        def show(done: int, total: int) -> bool:
-            app.call_from_thread(app.show_download, done / total if total else 0.0)
-            return app.is_running and not app.given_up
-
-        app.begin_download()
-        return str(await asyncio.to_thread(catalog.pull, wanted, show))
-    except Exception as err:  # The network fails in many ways; each is told.
-        if app.given_up:
-            app.say("The download was stopped. Fetch the model again to resume it.")
-        else:
-            app.say(str(explain(err)), error=True)
+        return await fetch_model(app.face, name)
+    except Failure as err:
+        app.say(str(err), error=True)
         return None
-    finally:
-        app.show_download(None)
 
 
 async def _params(app: FiresideApp) -> None:

@@ -5,9 +5,9 @@ It ends with a model to load, posted as `FirstRunPage.Ready`; what fails is told
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -15,9 +15,10 @@ from textual import work
 from textual.binding import Binding
 from textual.message import Message
 
+from app.exits import Failure
 from app.models import catalog, starter
 from app.models.catalog import SearchedFolder
-from app.models.starter import StarterError, StoppedError
+from app.models.download import Fetch, download, fetched
 from app.tui.screens.dialogs import LineDialog
 from app.tui.screens.waterfall import GIB, size
 from app.tui.widgets.cells import from_home
@@ -27,7 +28,8 @@ from app.tui.widgets.first_run import Download, FirstRun
 if TYPE_CHECKING:
     from app.tui.shell import Shell
 
-Fetch = Callable[[Callable[[int, int], bool]], Path]
+Work = Callable[[Callable[[int, int], None], Callable[[], bool]], Awaitable[Path | None]]
+"""A download that is given what shows it, and what says whether it is stopped."""
 WORKING_BYTES = 512 << 20
 """What the starter needs beside its weights."""
 
@@ -82,8 +84,6 @@ class FirstRunPage(FirstRun):
         self.machine = machine
         """What this machine has, as (name, amount)."""
         self._stop = threading.Event()
-        self._newest = Download("")
-        self._told = threading.Event()
 
     @classmethod
     def of_this_machine(cls) -> FirstRunPage:
@@ -121,7 +121,7 @@ class FirstRunPage(FirstRun):
 
     @work(exclusive=True, group="first-run")
     async def _get_starter(self) -> None:
-        await self._run(starter.NAME, self._fetch)
+        await self._run(starter.NAME, partial(fetched, self._fetch))
 
     @work(exclusive=True, group="first-run")
     async def _open_file(self) -> None:
@@ -130,21 +130,12 @@ class FirstRunPage(FirstRun):
 
     @work(exclusive=True, group="first-run")
     async def _pull(self) -> None:
-        name = await self._ask("a model on Hugging Face: owner/name, or owner/name:Q4_K_M")
-        if not name:
-            return
-        self.downloading(Download(name))
-        try:
-            wanted = await asyncio.to_thread(catalog.offer, name)
-        except Exception as err:  # a network fails in many ways; each is told
-            self.failed(str(err), getattr(err, "remedy", ""))
-            return
-        said = f"{size(wanted.missing_bytes)} to fetch, licence {wanted.licence}; type yes"
-        answer = await self._ask(f"{wanted.repo} {wanted.quantization}: {said}")
-        if answer.lower() not in ("y", "yes"):
-            self.downloading(None)
-            return
-        await self._run(wanted.repo, lambda progress: catalog.pull(wanted, progress))
+        if name := await self._ask("a model on Hugging Face: owner/name, or owner/name:Q4_K_M"):
+            await self._run(name, partial(download, name, self._agree))
+
+    async def _agree(self, model: str, takes: str) -> bool:
+        answer = await self._ask(f"{model}: {takes}; type yes")
+        return answer.lower() in ("y", "yes")
 
     @work(exclusive=True, group="first-run")
     async def _use_server(self) -> None:
@@ -170,36 +161,20 @@ class FirstRunPage(FirstRun):
             return
         self.post_message(self.Ready(str(path)))
 
-    async def _run(self, name: str, fetch: Fetch) -> None:
+    async def _run(self, name: str, work: Work) -> None:
         """A download in a thread, shown as it goes on."""
         self._stop.clear()
         self.downloading(Download(name))
-        loop = asyncio.get_running_loop()
 
-        def progress(done: int, total: int) -> bool:
-            # the newest figures alone: a fast disk reports faster than a screen is drawn
-            self._newest = Download(name, done, total)
-            if not self._told.is_set():
-                self._told.set()
-                loop.call_soon_threadsafe(self._arrived)
-            return not self._stop.is_set()
+        def show(done: int, total: int) -> None:
+            if self.is_attached and self.download is not None:
+                self.downloading(Download(name, done, total))
 
         try:
-            path = await asyncio.to_thread(fetch, progress)
-        except StoppedError:
-            self.downloading(None)
-        except StarterError as err:
-            self.failed(str(err), err.remedy)
-        except Exception as err:  # a network fails in many ways; each is told
-            if self._stop.is_set():
-                self.downloading(None)
-            else:
-                self.failed(str(err), getattr(err, "remedy", ""))
-        else:
-            self.downloading(None)
+            path = await work(show, self._stop.is_set)
+        except Failure as err:
+            self.failed(err.message, err.remedy)
+            return
+        self.downloading(None)
+        if path is not None:
             self.post_message(self.Ready(str(path)))
-
-    def _arrived(self) -> None:
-        self._told.clear()
-        if self.is_attached and self.download is not None:
-            self.downloading(self._newest)

@@ -11,7 +11,7 @@ import pytest
 
 from app import paths, running
 from app.cli import main
-from app.models import fetch
+from app.models import download
 from app.sessions.manager import SessionManager
 from app.sessions.store.store import Store
 from backend import downloads, models
@@ -181,7 +181,7 @@ def test_a_hub_that_fails_is_exit_3(
 
 
 def test_the_meter_never_stops_a_download() -> None:
-    assert fetch.Meter()(1, 2)
+    assert download.Meter()(1, 2)
 
 
 def test_a_model_of_the_hub_is_asked_for_once_and_then_loaded(
@@ -189,19 +189,19 @@ def test_a_model_of_the_hub_is_asked_for_once_and_then_loaded(
 ) -> None:
     questions: list[str] = []
     monkeypatch.setattr(downloads, "pull", lambda wanted, progress: wanted.model_path)
-    monkeypatch.setattr(fetch, "is_terminal", lambda stream: True)
-    monkeypatch.setattr(fetch, "agreed", lambda question: questions.append(question) or True)
+    monkeypatch.setattr(download, "is_terminal", lambda stream: True)
+    monkeypatch.setattr(download, "agreed", lambda question: questions.append(question) or True)
     assert main.main(["-m", "ann/m", "-p", "hi"]) == 0
     assert questions == ["Fetch it?"]
     assert double.options["source"] == str(offered.model_path)
-    assert "2.0 MB to fetch, 1000.00 GB free; licence mit" in capsys.readouterr().err
+    assert "2.0 MB to fetch, 1,000 GB free; licence mit" in capsys.readouterr().err
 
 
 def test_who_says_no_gets_no_download(
     offered: RemoteFile, double: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "is_terminal", lambda stream: True)
-    monkeypatch.setattr(fetch, "agreed", lambda question: False)
+    monkeypatch.setattr(download, "is_terminal", lambda stream: True)
+    monkeypatch.setattr(download, "agreed", lambda question: False)
     assert main.main(["-m", "ann/m", "-p", "hi"]) == 1
     assert double.options == {}
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -671,25 +672,32 @@ async def test_the_number_of_a_choice_counts_before_a_label_that_is_a_number() -
 
 
 async def test_a_repository_is_fetched_after_a_yes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from types import SimpleNamespace
+    from backend import downloads
 
-    from app.models import catalog
-
-    offer = SimpleNamespace(
-        repo="someone/bird-GGUF",
-        quantization="Q4_K_M",
-        total_bytes=10**9,
+    file = downloads.RepoFile("bird.gguf", 10**9)
+    offer = downloads.RemoteFile(
+        "someone/bird-GGUF",
+        "main",
+        "mit",
+        "Q4_K_M",
+        (file,),
+        tmp_path,
         missing_bytes=10**9,
         free_bytes=10**12,
-        licence="mit",
     )
-    monkeypatch.setattr(catalog, "offer", lambda name: offer)
-    monkeypatch.setattr(catalog, "pull", lambda wanted, progress: tmp_path / "bird.gguf")
+
+    def pull(wanted: downloads.RemoteFile, progress: Callable[[int, int], bool]) -> Path:
+        assert progress(1, 2) and progress(2, 2)
+        return wanted.model_path
+
+    monkeypatch.setattr(downloads, "offer", lambda name: offer)
+    monkeypatch.setattr(downloads, "pull", pull)
     refused = await chat("/model someone/bird-GGUF", answers=["2"])
-    assert "1.00 GB" in refused.seen and "licence mit" in refused.seen
+    assert "1.0 GB" in refused.seen and "licence mit" in refused.seen
     assert refused.engine.card.model_id == "scripted"
     told = await chat("/model someone/bird-GGUF", "hi", answers=["1"], scripts=[["yes"]])
     assert told.engine.card.model_id == str(tmp_path / "bird.gguf")
+    assert "fetched 100 %" in told.seen
 
 
 async def test_hostile_titles_and_names_are_shown_clean(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A model named `user/repo[:quantization]` that is not here: what it takes is shown, a person is asked once.
+"""How a model is fetched, everywhere: what it takes is shown, a person is asked once, the figures are told.
 
 Where nobody can be asked it is fetched only with consent given beforehand (`--pull`).
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from app.characters import clip, quote
 from app.exits import ExitCode, Failure
 from app.settings.config import Settings, Value
 from app.terminal.confirm import agreed
+from app.terminal.figures import byte_size
 from app.terminal.output import is_terminal, notify, takes_styles
 
 if TYPE_CHECKING:
@@ -47,6 +49,30 @@ def with_model_here(settings: Settings) -> Settings:
     return settings._replace(values={**settings.values, "model": Value(source, named.origin)})
 
 
+# ---- the flow ------------------------------------------------------------------------------
+
+Progress = Callable[[int, int], bool]
+"""Called on another thread with bytes done and in all (0: not known yet); False ends the download."""
+Fetch = Callable[[Progress], Path]
+
+
+def terms(wanted: RemoteFile) -> tuple[str, str]:
+    """What a person agrees to: which model, and what it takes."""
+    parts = f", {len(wanted.files)} files" if len(wanted.files) > 1 else ""
+    return (
+        f"{wanted.repo} {wanted.quantization}{parts}, {byte_size(wanted.total_bytes)}",
+        f"{byte_size(wanted.missing_bytes)} to fetch, {byte_size(wanted.free_bytes)} free; "
+        f"licence {wanted.licence}",
+    )
+
+
+def is_repository(name: str) -> bool:
+    """Whether a text names a repository of the hub."""
+    from backend.downloads import is_repo_name
+
+    return is_repo_name(name.strip())
+
+
 def fetch(name: str, *, consent: bool, projector: bool = True) -> Path:
     """Fetch a model of the hub after showing what it takes; the file to load.
 
@@ -56,7 +82,7 @@ def fetch(name: str, *, consent: bool, projector: bool = True) -> Path:
 
     try:
         wanted = downloads.offer(name, projector=projector)
-        _show(wanted)
+        notify(": ".join(terms(wanted)))
         if wanted.missing_bytes and not consent and not agreed("Fetch it?"):
             raise Failure(
                 "not_confirmed",
@@ -66,12 +92,73 @@ def fetch(name: str, *, consent: bool, projector: bool = True) -> Path:
             )
         return downloads.pull(wanted, Meter())
     except downloads.DownloadError as err:
-        raise Failure("hub", str(err), remedy=err.remedy, exit_code=ExitCode.NO_MODEL) from err
+        raise _failed(err) from err
 
 
-def byte_size(count: int) -> str:
-    """A size as a person reads it."""
-    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
+async def download(
+    name: str,
+    agree: Callable[[str, str], Awaitable[bool]],
+    show: Callable[[int, int], None],
+    stopped: Callable[[], bool],
+) -> Path | None:
+    """As `fetch`, in a chat: None where `agree`, given `terms`, does not, or where it is stopped.
+
+    Raises Failure (hub).
+    """
+    import asyncio
+
+    from backend import downloads
+
+    try:
+        wanted = await asyncio.to_thread(downloads.offer, name.strip())
+    except Exception as err:
+        raise _failed(err) from err
+    if wanted.missing_bytes and not await agree(*terms(wanted)):
+        return None
+    return await fetched(lambda progress: downloads.pull(wanted, progress), show, stopped)
+
+
+async def fetched(fetch: Fetch, show: Callable[[int, int], None], stopped: Callable[[], bool]) -> Path | None:
+    """Run a download in a thread; None once `stopped`, which any thread may ask. Raises Failure (hub).
+
+    `show` gets the newest figures alone, on the event loop: a fast disk reports faster than a screen is
+    drawn. Being cancelled ends the download.
+    """
+    import asyncio
+    import threading
+
+    loop, left, waiting = asyncio.get_running_loop(), threading.Event(), threading.Event()
+    newest = (0, 0)
+
+    def arrived() -> None:
+        waiting.clear()
+        show(*newest)
+
+    def progress(done: int, total: int) -> bool:
+        nonlocal newest
+        newest = done, total
+        if left.is_set() or stopped():
+            return False
+        if not waiting.is_set():
+            waiting.set()
+            loop.call_soon_threadsafe(arrived)
+        return True
+
+    try:
+        return await asyncio.to_thread(fetch, progress)
+    except asyncio.CancelledError:
+        left.set()
+        raise
+    except Exception as err:
+        if stopped():
+            return None
+        raise _failed(err) from err
+
+
+def _failed(err: Exception) -> Failure:
+    """A network fails in many ways; each is told."""
+    remedy = str(getattr(err, "remedy", ""))
+    return Failure("hub", str(err) or type(err).__name__, remedy=remedy, exit_code=ExitCode.NO_MODEL)
 
 
 class Meter:
@@ -92,14 +179,16 @@ class Meter:
         return True
 
 
+# ---- a model named by its repository -------------------------------------------------------
+
+
 def _of_repository(settings: Settings) -> Path | None:
     """The file of a model that is named by its repository; None for any other name."""
-    from backend.downloads import is_repo_name
     from backend.models import resolve
     from backend.types import ModelLoadError
 
     name, consent = settings.values["model"].value, bool(settings.get("pull"))
-    if not is_repo_name(name):
+    if not is_repository(name):
         return None
     if (found := resolve(name)) is not None:
         # The beginning of another name is good enough, but for somebody who asks for a download.
@@ -112,12 +201,3 @@ def _of_repository(settings: Settings) -> Path | None:
             remedy=f"Fetch it first: fireside models pull {clip(name)}, or add --pull.",
         )
     return fetch(name, consent=consent)
-
-
-def _show(wanted: RemoteFile) -> None:
-    parts = f", {len(wanted.files)} files" if len(wanted.files) > 1 else ""
-    notify(
-        f"{wanted.repo} {wanted.quantization}{parts}: {byte_size(wanted.total_bytes)}, "
-        f"{byte_size(wanted.missing_bytes)} to fetch, {byte_size(wanted.free_bytes)} free; "
-        f"licence {wanted.licence}"
-    )
