@@ -12,8 +12,9 @@ from app.frontend.draft import file_block
 from app.frontend.draft_keeper import DraftKeeper
 from app.frontend.find_chat import chosen, unsaid
 from app.frontend.follow import follow
+from app.frontend.private_chats import PrivateChats
 from app.frontend.question import Question
-from app.frontend.start import Start, configure, make_manager, open_manager, open_private_manager
+from app.frontend.start import Start, configure, make_manager, open_manager
 from app.repl.console import Console
 from app.repl.narrator import Narrator
 from app.repl.page import ReplPage
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from app.sessions.snapshot import SessionSnapshot
 
 
-MOST_PRIVATE = 10_000
-FORGET_S = 5.0
-"""How long leaving waits for the engine to forget private chats."""
 CLOSED = "the private chat is closed; nothing of it was saved"
 REPLAYED = 60
 """Items that are shown of a chat that is opened."""
@@ -53,10 +51,11 @@ class ReplChat:
         self._name = name
         self._echoes = echoes
         self._manager: SessionManager | None = None
-        self._private: SessionManager | None = None
+        self._private = PrivateChats(start)
         self._session_id: str | None = None
         self._draft = ""
         self._keeper = DraftKeeper(lambda: self._spawn(self._save_draft()))
+        self._making = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._follower: asyncio.Task[None] | None = None
         self.narrator = self._narrator("")
@@ -64,7 +63,7 @@ class ReplChat:
     @property
     def manager(self) -> SessionManager:
         """The one that holds this chat: private chats have one of their own."""
-        found = self._private if self.is_private else self._manager
+        found = self._private.manager if self.is_private else self._manager
         assert found is not None, "the chats are not open yet"
         return found
 
@@ -77,7 +76,7 @@ class ReplChat:
     @property
     def is_open(self) -> bool:
         """Whether the manager is there."""
-        return self._manager is not None and (self._private is not None or not self.is_private)
+        return self._manager is not None and (self._private.manager is not None or not self.is_private)
 
     @property
     def session_id(self) -> str | None:
@@ -90,7 +89,7 @@ class ReplChat:
         """Make the manager, and open the chat that was chosen. Raises what fails."""
         manager = await open_manager(self.start, make_manager, self._hold)
         if self.start.private:
-            self._private = await open_private_manager(self.start, manager)
+            await self._private.open(manager)
         for notice in self.start.notices:
             self.page.news(notice)
         session_id = await chosen(self.manager, self.start)
@@ -104,16 +103,12 @@ class ReplChat:
 
     async def close(self) -> None:
         """Stop what runs, keep what was said, free the model."""
-        if self._keeper.stop():
-            await self._save_draft()
+        if self._manager is not None:
+            await self._settle_draft()
         await self._stop_following()
-        if self._private is not None:
-            # The terminal may be gone, or the engine may not answer: it ends below.
-            with contextlib.suppress(OSError):
-                async with asyncio.timeout(FORGET_S):
-                    await self._close_private(await self._private_ids())
-            await self._private.stop()
-            await self._private.store.close()
+        if await self._private.close():
+            with contextlib.suppress(OSError):  # The terminal may be gone.
+                self.page.note(CLOSED)
         if self._manager is not None:
             self.attached.clear()
             await self._drop_empty()
@@ -133,10 +128,11 @@ class ReplChat:
 
     async def session(self) -> str:
         """The open chat's id; makes the chat where there is none yet."""
-        if self._session_id is None:
-            made = await self.manager.create()
-            await self._configure(self.manager, made.id, is_new=True)
-            await self._follow(made.id)
+        async with self._making:  # Its draft may be kept at the moment it is sent.
+            if self._session_id is None:
+                made = await self.manager.create()
+                await self._configure(self.manager, made.id, is_new=True)
+                await self._follow(made.id)
         assert self._session_id is not None
         return self._session_id
 
@@ -151,13 +147,13 @@ class ReplChat:
         if session_id == self._session_id:
             self.page.news("You are in this chat already.")
             return
-        manager, private = await self._holder(session_id)
+        manager, private = await self._private.holder(session_id, self.kept)
         snapshot = await manager.get(session_id)
         await self._configure(manager, session_id, is_new=False)
         await self._leave()
         if self.is_private and not private:
             await self._stop_following()
-            await self._close_private(await self._private_ids())
+            await self._close_private([one.id for one in await self._private.list()])
         self._attach_to(session_id, private=private)
         self.is_private = private
         self._replay(snapshot)
@@ -165,15 +161,14 @@ class ReplChat:
 
     async def new_session(self, *, private: bool = False) -> None:
         """Leave this chat for a new one."""
-        if private and self._private is None:
-            assert self._manager is not None
-            self._private = await open_private_manager(self.start, self._manager)
+        if private:
+            await self._private.open(self.kept)
         await self._leave()
         await self._stop_following()
         if self.is_private:
             # Another private chat may be a copy of this one: that is still found from a private one.
             own = [] if self._session_id is None else [self._session_id]
-            await self._close_private(own if private else await self._private_ids())
+            await self._close_private(own if private else [one.id for one in await self._private.list()])
         self._attach_to(None, private=private)
         self._session_id = None
         self.is_private = private
@@ -185,36 +180,20 @@ class ReplChat:
         """Another chat comes: this one says no more, and its draft is stored as it is now."""
         await self._stop_following()
         self.narrator.leave()
-        if self._keeper.stop():
-            await self._save_draft()
+        await self._settle_draft()
         await self._drop_empty()
 
-    async def _holder(self, session_id: str) -> tuple[SessionManager, bool]:
-        """The manager of a chat, and whether it is the one of private chats."""
-        if self._private is not None:
-            with contextlib.suppress(FiresideError):
-                await self._private.get(session_id, include_items=False)
-                return self._private, True
-        return self.kept, False
-
-    async def _private_ids(self) -> list[str]:
-        return [] if self._private is None else [one.id for one in await self._private.list(MOST_PRIVATE)]
-
     async def _close_private(self, ids: Sequence[str]) -> None:
-        """Private chats are left, and nothing leads back: the engine forgets them, and nothing is kept."""
-        assert self._private is not None
-        forgotten = bool(ids)
+        """Private chats are left, and nothing leads back to them."""
+        failures = await self._private.forget(ids)
+        for err in failures:
+            self.page.news(f"{err.message} {err.remedy}".strip(), error=True)
         for session_id in ids:
-            try:
-                await self._private.delete(session_id)
-            except FiresideError as err:  # it is gone also where the engine fails to forget it
-                self.page.news(f"{err.message} {err.remedy}".strip(), error=True)
-                forgotten = False
             self._put_by.pop((True, session_id), None)
             if session_id == self._session_id:
                 self._session_id = None
                 self.attached = []
-        if forgotten:
+        if ids and not failures:
             self.page.note(CLOSED)
 
     def _attach_to(self, session_id: str | None, *, private: bool) -> None:
@@ -241,13 +220,26 @@ class ReplChat:
     def keep_draft(self, text: str) -> None:
         """Keep what is being written over a crash, a moment after the last key."""
         self._draft = text
-        if self._session_id is not None:
+        if self.is_open and (self._session_id is not None or self._begins_a_chat):
             self._keeper.changed()
 
+    @property
+    def _begins_a_chat(self) -> bool:
+        """Whether what is being written is worth a chat before it is sent: a private one keeps nothing, and
+        a command or a shell line is no message."""
+        return not self.is_private and bool(self._draft.strip()) and self._draft.lstrip()[0] not in "/!"
+
     async def _save_draft(self) -> None:
-        if self._session_id is not None:
-            with contextlib.suppress(FiresideError):
-                await self.manager.set_draft(self._session_id, self._draft)
+        with contextlib.suppress(FiresideError, OSError):
+            if self._session_id is not None or self._begins_a_chat:
+                await self.manager.set_draft(await self.session(), self._draft)
+
+    async def _settle_draft(self) -> None:
+        """Have the draft stored as it is now."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        if self._keeper.stop():
+            await self._save_draft()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -446,6 +446,7 @@ class Prompter:
         if self.draft:
             self._session.default_buffer.reset()
             self.folds.clear()
+            self.drafted("")  # a field that is reset tells nobody
             if self.emptied():
                 self.wake()
         else:

@@ -301,6 +301,45 @@ async def test_a_first_message_that_was_being_written_is_the_draft_again() -> No
     assert (await chat("hi", private=True, scripts=[["yes"]])).person.inserted == []
 
 
+@pytest.mark.parametrize(
+    ("draft", "private", "kept"),
+    [
+        ("half a thought", False, 1),
+        ("half a thought", True, 0),
+        ("/mod", False, 0),
+        ("!ls", False, 0),
+        (" ", False, 0),
+    ],
+)
+async def test_a_draft_begins_a_chat_only_where_it_is_a_message_that_is_kept(
+    draft: str, private: bool, kept: int
+) -> None:
+    faces: list[ReplFace] = []
+    found: list[int] = []
+
+    async def write() -> None:
+        chat = faces[0].chat
+        chat.keep_draft(draft)
+        await chat._settle_draft()
+        found.append(len(await faces[0].kept.list(10)))
+
+    await chat("/help", write, private=private, watch=faces.append)
+    assert found == [kept]
+
+
+async def test_a_draft_that_is_sent_while_it_is_kept_makes_one_chat() -> None:
+    faces: list[ReplFace] = []
+
+    async def both() -> None:
+        chat = faces[0].chat
+        chat.keep_draft("half a thought")
+        first, second, _ = await asyncio.gather(chat.session(), chat.session(), chat._settle_draft())
+        assert first == second
+        assert len(await faces[0].kept.list(10)) == 1
+
+    await chat("/help", both, watch=faces.append)
+
+
 async def test_a_fork_leaves_the_first_chat_as_it_was() -> None:
     await chat("one", scripts=[["first"]])
     told = await chat("/fork", "two", "/resume", answers=["2"], scripts=[["second"]], last=True)

@@ -378,6 +378,24 @@ def test_a_draft_outlives_a_kill(tmp_path: Path, isolated_home: Path) -> None:
         terminal.until(lambda: "› half a thought" in terminal.row, "the draft")
 
 
+def test_the_draft_of_a_first_message_outlives_a_kill(tmp_path: Path, isolated_home: Path) -> None:
+    store = isolated_home / ".local/share/fireside"
+
+    def is_kept() -> bool:
+        return any(b"half a thought" in file.read_bytes() for file in store.rglob("*") if file.is_file())
+
+    with scripted(tmp_path, []) as terminal:
+        terminal.wait("ctrl+d leaves")
+        terminal.type("half a thought")
+        terminal.until(is_kept, "the draft in the store")
+        os.kill(terminal.child.pid, signal.SIGKILL)
+        terminal.wait_end()
+    with scripted(tmp_path, [["Hello."]]) as terminal:
+        terminal.until(lambda: "› half a thought" in terminal.row, "the draft")
+        terminal.type("\r")
+        terminal.wait("Hello.")
+
+
 def test_what_was_sent_is_no_draft_any_more(tmp_path: Path, isolated_home: Path) -> None:
     store = isolated_home / ".local/share/fireside"
 
