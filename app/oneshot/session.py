@@ -27,6 +27,7 @@ from app.oneshot.load_progress import LoadProgress
 from app.oneshot.sinks import Answer, Sink
 from app.sessions.errors import FiresideError
 from app.sessions.manager import SessionManager
+from app.sessions.records import ASKED_ONCE
 from app.sessions.snapshot import SessionSnapshot
 from app.sessions.store.store import Store
 from app.sessions.store.store_file import DamagedStoreError
@@ -139,7 +140,7 @@ async def _existing(manager: SessionManager, job: OneShot) -> SessionSnapshot | 
 async def _session(manager: SessionManager, job: OneShot, there: SessionSnapshot | None) -> SessionSnapshot:
     """The chat to answer in. A new one is made only now, so that a failed load leaves none behind."""
     if there is None:
-        return await manager.create()
+        return await manager.create(labels=ASKED_ONCE)
     if job.chat.fork is not None and not job.dry_run:
         return await manager.get(await manager.fork(there.id), include_items=False)
     return there

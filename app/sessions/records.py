@@ -14,6 +14,15 @@ Json: TypeAlias = dict[str, Any]
 T = TypeVar("T")
 
 
+ASKED_ONCE: Mapping[str, str] = {"asked": "once"}
+"""Labels of a session that answers one question of `fireside -p`, until somebody continues it."""
+
+
+def is_asked_once(labels: Mapping[str, Any]) -> bool:
+    """Whether a session with these labels is one question and its answer."""
+    return all(labels.get(name) == value for name, value in ASKED_ONCE.items())
+
+
 def new_id(kind: str) -> str:
     """A new id such as `msg_1f...`: sorted by nothing, guessed by nobody."""
     return f"{kind}_{secrets.token_hex(12)}"

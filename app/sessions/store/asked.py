@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from app import paths
 from app.open_stores import STORE_FILE
 from app.sessions.errors import FiresideError
-from app.sessions.records import new_id, now
+from app.sessions.records import ASKED_ONCE, new_id, now
 from app.sessions.store.locks import LOCKS, SessionLocks
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class Asked(NamedTuple):
             agent={"name": DEFAULT_AGENT},
             title=title_of(self.message()) or None,
             settings={"system": self.system} if self.system else {},
+            labels=dict(ASKED_ONCE),
             created_at=self.at,
             updated_at=self.at,
         )

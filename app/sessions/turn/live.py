@@ -26,7 +26,7 @@ from app.sessions.events import (
 )
 from app.sessions.file_records import SessionFile
 from app.sessions.items import FunctionCallOutput, Item, Message, title_of
-from app.sessions.records import Json, new_id, plain
+from app.sessions.records import ASKED_ONCE, Json, is_asked_once, new_id, plain
 from app.sessions.store.ledger import Ledger
 from app.sessions.store.recovery import recover_session
 from app.sessions.store.rows import Change, SessionRecord
@@ -246,6 +246,9 @@ class LiveSession:
         title = title_of(inputs[0]) if self.record.title is None and inputs else ""
         if title:
             fields["title"] = title
+        labels = self.record.labels
+        if self.record.leaf_id is not None and is_asked_once(labels):
+            fields["labels"] = {name: value for name, value in labels.items() if name not in ASKED_ONCE}
         leaf, (tip, items) = self.record.leaf_id, self._known
         await self.update(Change(items=inputs, parent=leaf, dequeue=dequeue, fields=fields))
         if tip == leaf:

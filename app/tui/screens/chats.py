@@ -15,7 +15,7 @@ from app.tui.screens.dialog import Hint
 from app.tui.shell import Shell
 from app.tui.widgets.cells import Span, plain
 from app.tui.widgets.picker import Entry, Picker
-from app.tui.widgets.side import ChatLine, chat_line, word_of
+from app.tui.widgets.side import ONE_SHOTS, ChatLine, chat_line, word_of
 
 LIMIT = 10_000
 _NO_CHATS = "There are no chats yet. Your first message starts one."
@@ -33,8 +33,14 @@ def entries_of(
 ) -> list[Entry]:
     """Chats as entries, grouped as in the pane; those in `archived` and the deleted ones at the end."""
     away = frozenset(archived)
-    groups = grouped([chat for chat in chats if chat.id not in away], now)
-    for name, stored in ((ARCHIVED, [chat for chat in chats if chat.id in away]), (DELETED, deleted)):
+    here = [chat for chat in chats if chat.id not in away]
+    groups = grouped([chat for chat in here if chat.pinned or not chat.once], now)
+    once = [chat for chat in here if chat.once and not chat.pinned]
+    for name, stored in (
+        (ONE_SHOTS, once),
+        (ARCHIVED, [chat for chat in chats if chat.id in away]),
+        (DELETED, deleted),
+    ):
         if stored:
             groups.append((name, sorted(stored, key=lambda chat: -chat.updated_at)))
     return [

@@ -16,6 +16,7 @@ from textual.message import Message
 
 from app.clock import now
 from app.frontend.ages import age, grouped
+from app.sessions.records import is_asked_once
 from app.tui.frame import is_tall
 from app.tui.widgets.cells import Span, cut, fitted, plain
 from app.tui.widgets.rows import BLANK, Lines, ListRow, RowList, lines
@@ -30,6 +31,8 @@ ChatState = Literal["asks", "running", "waits", "new", "failed", "idle"]
 Wish = Literal["open", "rename", "pin", "archive", "delete", "fork"]
 
 UNTITLED = "new chat"
+ONE_SHOTS = "one-shots"
+"""The row that stands for all chats of one question, and its key."""
 KEYS: Sequence[tuple[tuple[str, str], tuple[str, str]]] = (
     (("enter", "open"), ("r", "rename")),
     (("p", "pin"), ("a", "archive")),
@@ -57,13 +60,16 @@ class ChatLine:
     pinned: bool = False
     state: ChatState = "idle"
     word: str = ""
+    once: bool = False
+    """Whether it is one question of `fireside -p` that nobody went on with."""
 
 
 def chat_line(summary: SessionSummary, live: LiveState | None = None) -> ChatLine:
     """A chat as the store and, where it is open here, the screen know it."""
     state, word = _state(summary, live)
     title = plain(summary.title or "") or UNTITLED
-    return ChatLine(summary.id, title, summary.updated_at, summary.pinned, state, word)
+    once = is_asked_once(summary.labels)
+    return ChatLine(summary.id, title, summary.updated_at, summary.pinned, state, word, once)
 
 
 def _state(summary: SessionSummary, live: LiveState | None) -> tuple[ChatState, str]:
@@ -175,6 +181,8 @@ class ChatsPane(Vertical, can_focus=True):
         self._step = 0
         self._has_keys = False
         self._has_more = False
+        self._unfolded = False
+        """Whether the one-shots are listed one by one."""
         self._head = Lines(ground="surface", id="chats-head")
         self._list = RowList(ground="surface", to_the_end=True, one_click=True, id="chats-list")
         self._foot = Lines(ground="surface", id="chats-foot")
@@ -239,16 +247,34 @@ class ChatsPane(Vertical, can_focus=True):
         self._show_foot()
         self._show_mark()
         rows: list[ListRow] = []
-        for name, chats in grouped(self._chats.values(), self._clock()):
+        once = {chat.id for chat in self._chats.values() if self._is_folded(chat)}
+        others = [chat for chat in self._chats.values() if chat.id not in once]
+        for name, chats in grouped(others, self._clock()):
             rows += [BLANK] if rows else []
             rows.append(ListRow((Span(name, "muted"),), indent=_TEXT_AT - 1))
             rows += [self._row(chat) for chat in chats]
+        if once:
+            rows += [BLANK] if rows else []
+            rows.append(self._fold_row(len(once)))
+        if once and self._unfolded:
+            folded = sorted((self._chats[key] for key in once), key=lambda chat: -chat.updated_at)
+            rows += [self._row(chat) for chat in folded]
         if self._has_more:
             rows += [BLANK, ListRow((Span(_OLDER, "muted"),), indent=_TEXT_AT - 1)]
         if not rows and self._told:
             rows = lines(_NO_CHATS, "muted", indent=_TEXT_AT - 1)
         self._list.show(rows, self._wanted)
         self._wanted = None
+
+    def _is_folded(self, chat: ChatLine) -> bool:
+        """Whether a chat is one of many that nobody looks for by its time."""
+        return chat.once and not chat.pinned and chat.state == "idle" and chat.id != self._open
+
+    def _fold_row(self, count: int) -> ListRow:
+        glyphs = style_of(self).glyphs
+        sign = glyphs.unfolded if self._unfolded else glyphs.folded
+        name = (Span(" "), Span(sign, "muted"), Span(" "), Span(ONE_SHOTS, "muted"))
+        return ListRow(name, (Span(f"{count:,}", "muted"), Span(" " * _END)), ONE_SHOTS, indent=0, named=4)
 
     def _show_foot(self) -> None:
         ink = style_of(self)
@@ -341,4 +367,9 @@ class ChatsPane(Vertical, can_focus=True):
             self._wish(selected, wish)
 
     def _wish(self, session_id: str, wish: Wish) -> None:
+        if session_id == ONE_SHOTS:
+            if wish == "open":
+                self._unfolded, self._wanted = not self._unfolded, ONE_SHOTS
+                self._draw()
+            return
         self.post_message(self.Wished(session_id, wish))

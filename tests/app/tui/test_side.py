@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from app.sessions.chat import SessionsChat
 from app.sessions.manager import SessionManager
+from app.sessions.records import ASKED_ONCE
 from app.sessions.store.store import Store
 from backend.engines.scripted import ScriptedEngine
 from backend.types import ToolCall
@@ -113,3 +115,35 @@ async def test_nothing_is_said_of_chats_before_it_is_known_whether_there_are_any
         finally:
             goes_on.set()
         await run.until(lambda: any("No chats yet" in row for row in run.screen()))
+
+
+async def test_one_shots_are_one_row_until_they_are_unfolded(tmp_path: Path) -> None:
+    file = tmp_path / "chats.db"
+    async with SessionManager(engine=ScriptedEngine(), store=Store(file)) as manager:
+        await manager.create(title="Colour of basalt")
+        for number in range(12):
+            await manager.create(title=f"question {number}", labels=ASKED_ONCE)
+    async with running(store=file, size=(140, 40)) as run:
+        side = lambda: "\n".join(row[:31] for row in run.screen())  # noqa: E731
+        await run.until(lambda: "Colour of basalt" in side())
+        (row,) = [line for line in side().splitlines() if "one-shots" in line]
+        assert row.rstrip().endswith("12")
+        assert "question" not in side()
+        run.app.pane.focus()
+        await run.pilot.press("G", "enter")
+        await run.until(lambda: side().count("question") == 12)
+        await run.pilot.press("enter")
+        await run.until(lambda: "question" not in side())
+        await run.pilot.press("d")  # nothing is deleted by the row of all
+        assert len(await run.app.manager.list(100)) == 13
+
+
+async def test_a_one_shot_that_is_continued_is_a_chat(tmp_path: Path) -> None:
+    file = tmp_path / "chats.db"
+    async with SessionManager(engine=ScriptedEngine([["one"], ["two"]]), store=Store(file)) as manager:
+        session = await manager.create(labels=ASKED_ONCE)
+        chat = SessionsChat.bind(manager, session)
+        await chat.query("first")
+        assert (await manager.list(1))[0].labels == ASKED_ONCE
+        await chat.query("second")
+        assert (await manager.list(1))[0].labels == {}
