@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from app.cli.flags import settings_of
-from app.cli.groups import group
+from app.cli.groups import group, lists_alone
 from app.terminal.output import is_terminal, one_line
 
 config = group("Your settings.")
@@ -100,3 +100,6 @@ def config_path() -> None:
 
     file = str(config_file())
     print(one_line(file) if is_terminal(sys.stdout) else file)
+
+
+lists_alone(config, config_show)

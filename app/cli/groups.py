@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 
-def group(help: str, commands: str | None = None) -> typer.Typer:
-    """A group of commands, in plain text. `commands` is how its usage line names them."""
+def group(help: str) -> typer.Typer:
+    """A group of commands, in plain text. Each does something without a command too."""
     return typer.Typer(
         help=help,
-        subcommand_metavar=commands,
+        subcommand_metavar="[COMMAND] [ARGS]...",
         add_completion=False,
         # Rich's help costs 80 ms of import, and so does its traceback.
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
+
+
+def lists_alone(app: typer.Typer, show: Callable[[], None]) -> None:
+    """Let the name of a group alone do what its listing does with no options."""
+
+    def alone(ctx: typer.Context) -> None:
+        if ctx.invoked_subcommand is None:
+            show()
+
+    app.callback(invoke_without_command=True)(alone)
 
 
 sessions = group("The chats on this machine.")
@@ -207,3 +218,8 @@ def themes_preview(
     from app.cli import theme_commands
 
     raise typer.Exit(theme_commands.preview(names or [], as_json=as_json, color=color))
+
+
+lists_alone(sessions, sessions_list)
+lists_alone(tools, tools_list)
+lists_alone(themes, themes_list)

@@ -6,6 +6,8 @@ Thin and quick to import; every face and the backend are imported by the command
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
@@ -15,6 +17,7 @@ from typing import Annotated
 import typer
 
 from app import paths
+from app.characters import clip
 from app.cli.completions import complete_topics, offer_plain_words
 from app.cli.config import config
 from app.cli.flags import CHAT, SESSION, Flag, Given, command
@@ -25,7 +28,7 @@ from app.cli.serve import SERVE, serve
 from app.exits import ExitCode, Failure, explain, leave_quietly, usage
 from app.settings.config import Settings
 from app.terminal.native_output import keep_native_output_in
-from app.terminal.output import is_terminal, notify
+from app.terminal.output import is_terminal, notify, one_line
 
 ONE_SHOT: tuple[Flag, ...] = (
     Flag(
@@ -57,12 +60,15 @@ LATER = {
     ),
 }
 """Flags of another version: why they cannot be had, and what to do."""
+_UNKNOWN = re.compile(r"No such command '(.*)'", re.DOTALL)
+_RUNS = ("run", "chat", "start", "load")
+"""What the command for a chat is called elsewhere."""
 COMPLETE_VARIABLE = "_FIRESIDE_COMPLETE"
 """What a shell sets when it asks how a line may go on."""
 PLAIN = Flag(("--plain",), bool, "No colours, no line editing.")
 
 
-app = group("Chat with a model of your own, in the terminal.", "[COMMAND] [ARGS]...")
+app = group("Chat with a model of your own, in the terminal.")
 app.add_typer(models, name="models")
 app.add_typer(config, name="config")
 app.add_typer(sessions, name="sessions")
@@ -80,7 +86,7 @@ def main(args: Sequence[str]) -> int:
         _flush()
         return code
     except typer.TyperException as err:
-        failure = _later(args) or _usage(err)
+        failure = _later(args) or _usage(err, args)
     except (typer.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
@@ -99,13 +105,24 @@ def _flush() -> None:
         sys.stdout.flush()
 
 
-def _usage(err: typer.TyperException) -> Failure:
+def _no_command(name: str, args: Sequence[str]) -> Failure:
+    """That a word is not a command, and how to chat: other programs take a model's name there."""
+    rest = list(args)[list(args).index(name) + 1 :] if name in args else []
+    named = rest[0] if name in _RUNS and rest and not rest[0].startswith("-") else "NAME"
+    model = named if name in _RUNS else name
+    return usage(
+        f"There is no command '{clip(name)}'.",
+        f"To chat with a model: fireside -m {shlex.quote(one_line(model))}. To ask one question: "
+        'fireside -p "your question". `fireside --help` lists the commands.',
+    )
+
+
+def _usage(err: typer.TyperException, args: Sequence[str]) -> Failure:
     """What is wrong with the line, and where its own command is explained."""
     context: typer.Context | None = getattr(err, "ctx", None)
     message, path = err.format_message().rstrip("."), context.command_path if context else "fireside"
-    if context is not None and message == "Missing command":
-        names: list[str] = getattr(context.command, "list_commands")(context)  # noqa: B009 # of groups only
-        message = f"`{path}` needs a command: {', '.join(names)}"
+    if path == "fireside" and (unknown := _UNKNOWN.fullmatch(message)):
+        return _no_command(unknown[1], args)
     end = "" if message.endswith("?") else "."
     return usage(f"{message}{end}", f"`{path} --help` lists what there is.")
 

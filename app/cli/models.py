@@ -8,7 +8,7 @@ import typer
 
 from app.characters import quote
 from app.cli.flags import Given, settings_of
-from app.cli.groups import group
+from app.cli.groups import group, lists_alone
 from app.exits import usage
 
 models = group("The models on this machine.")
@@ -125,3 +125,6 @@ def models_use(name: Annotated[str, typer.Argument(help="A file, a folder or a n
     from app.cli import model_commands
 
     raise typer.Exit(model_commands.use(name))
+
+
+lists_alone(models, models_list)

@@ -22,7 +22,7 @@ def _keys(keymap: Mapping[str, str]) -> str:
     from app.tui.keys import KEYS, can_be_other, shown
 
     rows = (
-        (f"`{shown(keymap.get(key.name, key.keys))}`", key.help, key.name if can_be_other(key) else "")
+        (f"`{shown(keymap.get(key.name, key.keys))}`", key.own_help, key.name if can_be_other(key) else "")
         for key in KEYS
     )
     return _table(("key", "does", "name"), rows)

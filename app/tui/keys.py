@@ -38,6 +38,13 @@ class Key(NamedTuple):
     beside: str = ""
     """The name of a key in whose row of help this one is told."""
     where: Where = "app"
+    alone: str = ""
+    """What it does where its row is told without those beside it; empty where `help` says that."""
+
+    @property
+    def own_help(self) -> str:
+        """What this key does, without those that share its row."""
+        return self.alone or self.help
 
 
 KEYS: tuple[Key, ...] = (
@@ -46,16 +53,24 @@ KEYS: tuple[Key, ...] = (
     Key("editor", "write", "ctrl+g", "open in the editor", "editor", priority=True),
     Key("history", "write", "up", "earlier message", where="words"),
     Key("pickers", "write", "@ / !", "file, command, shell", where="words"),
-    Key("block_up", "read", "alt+up", "block cursor", "block(-1)", priority=True),
-    Key("block_copy", "read", "c", "copy block, its code", where="block"),
+    Key("block_up", "read", "alt+up", "block cursor", "block(-1)", priority=True, alone="to the block above"),
+    Key("block_copy", "read", "c", "copy block, its code", where="block", alone="copy the block"),
     Key("block_code", "read", "C", "copy its code", beside="block_copy", where="block"),
-    Key("block_edit", "read", "e", "edit; split thinking", where="block"),
+    Key("block_edit", "read", "e", "edit; split thinking", where="block", alone="edit the message"),
     Key("block_divide", "read", "d", "split thinking from answer", beside="block_edit", where="block"),
     Key("block_fork", "read", "f", "fork from here", where="block"),
     Key("newest", "read", "end,ctrl+end", "to the newest line", "newest", free=True),
     Key("stop", "reply", "escape", "stop, keep the text", "stop"),
     Key("retry", "reply", "ctrl+r", "another variant", "retry", priority=True),
-    Key("variant_before", "reply", "left_square_bracket", "walk the variants", "variant(-1)", free=True),
+    Key(
+        "variant_before",
+        "reply",
+        "left_square_bracket",
+        "walk the variants",
+        "variant(-1)",
+        free=True,
+        alone="the variant before",
+    ),
     Key(
         "variant_after",
         "reply",
@@ -64,6 +79,7 @@ KEYS: tuple[Key, ...] = (
         "variant(1)",
         free=True,
         beside="variant_before",
+        alone="the next variant",
     ),
     Key("fold", "reply", "ctrl+t", "fold all thinking", "fold_thoughts", priority=True),
     Key("copy", "reply", "ctrl+c", "copy, stop, clear, quit", "copy_or_stop", priority=True),
@@ -80,13 +96,31 @@ KEYS: tuple[Key, ...] = (
     Key("next", "more", "tab", "to cards, queue, chats", "next", priority=True),
     Key("params", "more", "f5", "parameters", "params", priority=True),
     Key("themes", "more", "f6", "themes", "themes", priority=True),
-    Key("block_down", "read", "alt+down", "block cursor", "block(1)", priority=True, beside="block_up"),
-    Key("block_retry", "more", "r", "redo link pager tokens", where="block"),
+    Key(
+        "block_down",
+        "read",
+        "alt+down",
+        "block cursor",
+        "block(1)",
+        priority=True,
+        beside="block_up",
+        alone="to the block below",
+    ),
+    Key("block_retry", "more", "r", "redo link pager tokens", where="block", alone="regenerate the reply"),
     Key("block_link", "more", "o", "open its link", beside="block_retry", where="block"),
     Key("block_pager", "more", "p", "open in the pager", beside="block_retry", where="block"),
     Key("block_tokens", "more", "t", "see its tokens", beside="block_retry", where="block"),
-    Key("page_up", "more", "pageup", "a page up or down", "page(-1)", priority=True),
-    Key("page_down", "more", "pagedown", "a page up or down", "page(1)", priority=True, beside="page_up"),
+    Key("page_up", "more", "pageup", "a page up or down", "page(-1)", priority=True, alone="a page up"),
+    Key(
+        "page_down",
+        "more",
+        "pagedown",
+        "a page up or down",
+        "page(1)",
+        priority=True,
+        beside="page_up",
+        alone="a page down",
+    ),
     Key("oldest", "more", "home,ctrl+home", "to the first line", "oldest", free=True),
     Key("mouse", "more", "ctrl+o", "mouse on or off", "mouse", priority=True),
     Key("suspend", "more", "ctrl+z", "to the shell, until fg", "suspend_process", priority=True),

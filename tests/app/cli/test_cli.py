@@ -17,6 +17,9 @@ def test_version_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr().out == f"fireside {__version__}\n"
 
 
+GROUPS = ["models", "sessions", "tools", "themes"]
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -39,11 +42,34 @@ def test_every_command_has_help(command: list[str], capfd: pytest.CaptureFixture
     assert "\x1b" not in out
 
 
-def test_a_group_without_command_is_a_usage_error(capfd: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["config"]) == 2
-    err = capfd.readouterr().err
-    assert "`fireside config` needs a command: " in err and "set" in err
-    assert "`fireside config --help`" in err
+@pytest.mark.parametrize(("group", "listing"), [("config", "show"), *zip(GROUPS, ["list"] * 4, strict=True)])
+def test_a_group_alone_lists(group: str, listing: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([group]) == 0
+    alone = capfd.readouterr()
+    assert alone.err == ""
+    assert cli.main([group, listing]) == 0
+    assert alone.out == capfd.readouterr().out != ""
+    assert cli.main([group, "--help"]) == 0
+    assert f"fireside {group} [OPTIONS] [COMMAND] [ARGS]..." in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (["run", "qwen3-4b"], "There is no command 'run'. To chat with a model: fireside -m qwen3-4b."),
+        (["chat"], "There is no command 'chat'. To chat with a model: fireside -m NAME."),
+        (["qwen3-4b"], "There is no command 'qwen3-4b'. To chat with a model: fireside -m qwen3-4b."),
+        (["two words"], "To chat with a model: fireside -m 'two words'."),
+        (["why\nnot"], "There is no command 'why\\nnot'."),
+        (["modls"], "Did you mean 'models'"),
+        (["models", "fetch"], "No such command 'fetch'. `fireside models --help`"),
+    ],
+)
+def test_an_unknown_command_says_how_to_chat(
+    line: list[str], told: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(line) == 2
+    assert told in capfd.readouterr().err
 
 
 def test_the_usage_line_says_that_a_command_is_optional(capfd: pytest.CaptureFixture[str]) -> None:

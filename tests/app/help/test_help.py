@@ -26,7 +26,7 @@ from app.settings.config import resolve, table
 from app.settings.mcp import servers
 from app.settings.table import KINDS
 from app.tui.help_lists import help_lists
-from app.tui.keys import KEYS, read_keymap
+from app.tui.keys import KEYS, can_be_other, read_keymap
 from backend.types import (
     ChatOutcome,
     ContextOverflowError,
@@ -86,7 +86,7 @@ def test_there_is_a_page_for_every_file_and_none_else() -> None:
 def test_the_keys_page_has_every_key_as_it_is_bound() -> None:
     text = topic("keys", help_lists({"retry": "f9"})).text
     for key in KEYS:
-        assert f"| {key.help} |" in text
+        assert f"| {key.own_help} |" in text
     assert "| `f9` | another variant |" in text
     assert "| `ctrl+r` |" not in text
     assert "`/approve [ask\\|read\\|all\\|none\\|plan]`" in text
@@ -404,3 +404,16 @@ def test_the_script_of_the_python_page_runs(starter_model: Path, tmp_path: Path)
     )
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip()
+
+
+def test_each_key_of_the_page_is_told_by_what_it_does_itself() -> None:
+    told: dict[str, list[str]] = {}
+    for key in KEYS:
+        if can_be_other(key):
+            told.setdefault(f"{key.where} {key.own_help}", []).append(key.name)
+    twice = {does: names for does, names in told.items() if len(names) > 1}
+    assert twice == {"app this page": ["help_always", "help"]}
+    rows = {key.name: key.own_help for key in KEYS}
+    assert "tokens" not in rows["block_retry"] and "code" not in rows["block_copy"]
+    assert "thinking" not in rows["block_edit"]
+    assert "| `[` | the variant before | variant_before |" in help_lists()["keys"]()
