@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from backend import places
-from backend.gguf.file import byte_size, quoted, shown
+from backend.gguf.file import gib, quoted, shown
 from backend.models import own_folder, quantization_in
 from backend.types import BackendError
 
@@ -122,8 +122,8 @@ def pull(wanted: RemoteFile, progress: Progress | None = None, *, endpoint: str 
     """
     if wanted.missing_bytes + _MARGIN_BYTES > wanted.free_bytes:
         raise DownloadError(
-            f"{wanted.repo} needs {byte_size(wanted.missing_bytes)} more, and the disk of "
-            f"{shown(wanted.folder, 200)} has {byte_size(wanted.free_bytes)} free.",
+            f"{wanted.repo} needs {gib(wanted.missing_bytes)} more, and the disk of "
+            f"{shown(wanted.folder, 200)} has {gib(wanted.free_bytes)} free.",
             remedy="Free some space, choose a smaller quantization, or set FIRESIDE_DATA to another disk.",
         )
     wanted.folder.mkdir(parents=True, exist_ok=True, mode=0o700)

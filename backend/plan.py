@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from backend.gguf.file import byte_size, shown
+from backend.gguf.file import gib, shown
 from backend.gguf.info import GGUFInfo
 from backend.gguf.layers import number
 from backend.gguf.tables import ENCODERS
@@ -422,15 +422,15 @@ class _Planner:
     def _no_room(self, plan: Plan) -> ModelLoadError:
         device = max(plan.devices, key=lambda device: device.total_bytes - device.free_bytes)
         need = (
-            f"{byte_size(device.weights_bytes)} of weights, {byte_size(device.kv_cache_bytes)} of context "
-            f"({plan.max_seq:,} tokens) and {byte_size(device.compute_bytes)} of scratch"
+            f"{gib(device.weights_bytes)} of weights, {gib(device.kv_cache_bytes)} of context "
+            f"({plan.max_seq:,} tokens) and {gib(device.compute_bytes)} of scratch"
         )
         remedy = "Choose a smaller model or quantization, or close other programs."
         if (asked := self._demand.max_seq) and (cells := self._cells_that_fit(asked)):
             remedy = f"Ask for a smaller context: at most {cells:,} tokens fit (--ctx {cells})."
         return ModelLoadError(
             f"{shown(self._info.path, 300)} does not fit into memory: it needs {need}, "
-            f"and {byte_size(device.free_bytes)} is free ({shown(device.name)}).",
+            f"and {gib(device.free_bytes)} is free ({shown(device.name)}).",
             cause="out_of_memory",
             remedy=remedy,
         )

@@ -14,7 +14,7 @@ from app.exits import ExitCode, Failure, usage
 from app.models.download import fetch
 from app.running import running_models, stop
 from app.terminal.confirm import agreed
-from app.terminal.figures import byte_size
+from app.terminal.figures import gib
 from app.terminal.output import one_line
 
 if TYPE_CHECKING:
@@ -70,11 +70,11 @@ def plan(name: str | None, *, slots: int, ctx: int | None, as_json: bool) -> Exi
     print(one_line(f"{found.path.stem}: {made.slots} x {made.max_seq} tokens of context"))
     for device in made.devices:
         parts = (
-            f"weights {byte_size(device.weights_bytes)}, cache {byte_size(device.kv_cache_bytes)}, "
-            f"compute {byte_size(device.compute_bytes)}"
+            f"weights {gib(device.weights_bytes)}, cache {gib(device.kv_cache_bytes)}, "
+            f"compute {gib(device.compute_bytes)}"
         )
-        free = f" of {byte_size(device.free_bytes)} free" if device.free_bytes else ""
-        print("  " + one_line(f"{device.name}: {byte_size(device.total_bytes)}{free} ({parts})"))
+        free = f" of {gib(device.free_bytes)} free" if device.free_bytes else ""
+        print("  " + one_line(f"{device.name}: {gib(device.total_bytes)}{free} ({parts})"))
     for note in made.notes:
         print("  " + one_line(note))
     return ExitCode.ANSWERED
@@ -102,7 +102,7 @@ def show_running(*, as_json: bool) -> ExitCode:
                 one.model,
                 one.face,
                 age(now - one.since),
-                byte_size(one.resident_bytes or 0),
+                gib(one.resident_bytes or 0),
             )
             for one in found
         ]
@@ -234,7 +234,7 @@ def _facts(found: GGUFInfo) -> dict[str, Any]:
 def _print_fields(fields: dict[str, Any]) -> None:
     width = max(map(len, fields))
     for name, value in fields.items():
-        shown = byte_size(value) if name.endswith("_bytes") else _words(value)
+        shown = gib(value) if name.endswith("_bytes") else _words(value)
         print(one_line(f"{name.removesuffix('_bytes').replace('_', ' '):<{width}}  {shown}"))
 
 

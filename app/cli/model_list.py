@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from app.cli.table import table
 from app.exits import ExitCode
+from app.terminal.figures import gib
 from app.terminal.output import one_line
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _fields(entry: ModelEntry) -> dict[str, str | int | None]:
 
 
 def _row(entry: ModelEntry) -> tuple[str, ...]:
-    name, size = entry.name, _short(entry.size_bytes, ("B", "kB", "MB", "GB", "TB"))
+    name, size = entry.name, gib(entry.size_bytes)
     if entry.kind == "broken":
         return (name, size, "", "cannot be loaded", "", entry.source)
     parameters = _short(entry.n_params, ("", "k", "M", "B", "T"))

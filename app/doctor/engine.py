@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from app.doctor.check import Check
-from app.terminal.figures import byte_size
+from app.terminal.figures import gib_of
 
 INDEX = "https://abetlen.github.io/llama-cpp-python/whl"
 CUDA_WHEELS = ((11, 8), (12, 1), (12, 2), (12, 3), (12, 4), (12, 5), (13, 0), (13, 2))
@@ -67,7 +67,7 @@ def checks() -> Iterator[Check]:
     yield _features(told["system_info"], processor_flags())
     for device in told["devices"]:
         free, total = device["free_bytes"], device["total_bytes"]
-        memory = f"{byte_size(free)} of {byte_size(total)} free" if total else "memory unknown"
+        memory = f"{gib_of(free, total)} free" if total else "memory unknown"
         yield Check("device", "ok", f"{device['name']} ({device['description']}), {memory}", facts=device)
     yield from _gpu(told["gpu_offload"], machine_gpus())
 

@@ -16,7 +16,7 @@ from app import __version__, paths
 from app.characters import clip
 from app.doctor.check import Check, State
 from app.settings.kinds import SettingError
-from app.terminal.figures import byte_size
+from app.terminal.figures import byte_size, gib
 from app.terminal.output import color_system, is_terminal, takes_styles
 
 OLDEST = (3, 11)
@@ -107,7 +107,7 @@ def memory() -> Check:
     from backend.memory import host_free_bytes
 
     free = host_free_bytes()
-    text = f"{byte_size(free)} available" if free else "unknown on this system"
+    text = f"{gib(free)} available" if free else "unknown on this system"
     return Check("memory", "ok", text, facts={"free_bytes": free})
 
 
@@ -188,7 +188,7 @@ def disk() -> Check:
     free = shutil.disk_usage(folder).free
     low = free < _LOW_DISK_BYTES
     remedy = "Free some space, or set FIRESIDE_DATA to another disk." if low else ""
-    text = f"{byte_size(free)} free below {folder}"
+    text = f"{gib(free)} free below {folder}"
     return Check("disk", "warning" if low else "ok", text, remedy, {"free_bytes": free})
 
 

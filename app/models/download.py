@@ -15,7 +15,7 @@ from app.characters import clip, quote
 from app.exits import ExitCode, Failure
 from app.settings.config import Settings, Value
 from app.terminal.confirm import agreed
-from app.terminal.figures import byte_size
+from app.terminal.figures import gib
 from app.terminal.output import is_terminal, notify, takes_styles
 
 if TYPE_CHECKING:
@@ -60,9 +60,8 @@ def terms(wanted: RemoteFile) -> tuple[str, str]:
     """What a person agrees to: which model, and what it takes."""
     parts = f", {len(wanted.files)} files" if len(wanted.files) > 1 else ""
     return (
-        f"{wanted.repo} {wanted.quantization}{parts}, {byte_size(wanted.total_bytes)}",
-        f"{byte_size(wanted.missing_bytes)} to fetch, {byte_size(wanted.free_bytes)} free; "
-        f"licence {wanted.licence}",
+        f"{wanted.repo} {wanted.quantization}{parts}, {gib(wanted.total_bytes)}",
+        f"{gib(wanted.missing_bytes)} to fetch, {gib(wanted.free_bytes)} free; licence {wanted.licence}",
     )
 
 
@@ -174,7 +173,7 @@ class Meter:
             self._shown = now
             percent = 100 * done // total if total else 100
             end = "\n" if done >= total else ""
-            sys.stderr.write(f"\r\x1b[K{percent} % of {byte_size(total)}{end}")
+            sys.stderr.write(f"\r\x1b[K{percent} % of {gib(total)}{end}")
             sys.stderr.flush()
         return True
 

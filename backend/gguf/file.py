@@ -35,9 +35,9 @@ def shown(text: object, limit: int = 80) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-def byte_size(count: int) -> str:
-    """A size as a person reads it."""
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
+def gib(count: float) -> str:
+    """Bytes of memory, of disk, or of a model, as people are told of them: `2.3 GiB`."""
+    return "<0.1 GiB" if 0 < count < (1 << 30) / 20 else f"{count / (1 << 30):,.1f} GiB"
 
 
 def quoted(text: object) -> str:

@@ -19,8 +19,8 @@ from app.exits import Failure
 from app.models import catalog, starter
 from app.models.catalog import SearchedFolder
 from app.models.download import Fetch, download, fetched
+from app.terminal.figures import gib, gib_of
 from app.tui.screens.dialogs import LineDialog
-from app.tui.screens.waterfall import GIB, size
 from app.tui.widgets.cells import from_home
 from app.tui.widgets.choices import ChoicePage
 from app.tui.widgets.first_run import Download, FirstRun
@@ -38,16 +38,16 @@ def starter_words(free_bytes: int) -> str:
     """What the starter is, and whether it fits; 0 free bytes are not known."""
     needed = starter.ABOUT_BYTES + WORKING_BYTES
     fits = "" if not free_bytes else ", fits" if free_bytes > needed else ", may not fit"
-    return f"{starter.NAME}, {size(starter.ABOUT_BYTES)}{fits}"
+    return f"{starter.NAME}, {gib(starter.ABOUT_BYTES)}{fits}"
 
 
 def machine_facts(gpu_bytes: int, free_bytes: int, total_bytes: int) -> list[tuple[str, str]]:
     """The memory of this machine as (name, amount); 0 bytes are not known, or not there."""
     facts: list[tuple[str, str]] = []
     if gpu_bytes:
-        facts.append(("gpu", f"{gpu_bytes / GIB:.1f} GiB"))
+        facts.append(("gpu", gib(gpu_bytes)))
     if total_bytes and free_bytes:
-        facts.append(("memory", f"{free_bytes / GIB:.1f} of {total_bytes / GIB:.1f} GiB free"))
+        facts.append(("memory", f"{gib_of(free_bytes, total_bytes)} free"))
     return facts
 
 

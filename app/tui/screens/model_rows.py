@@ -9,8 +9,9 @@ from typing import Protocol
 
 from app.markdown.fuzzy import Match
 from app.models.catalog import LoadPlan, ModelFacts
+from app.terminal.figures import gib
 from app.terminal.glyphs import Glyphs
-from app.tui.screens.waterfall import fit, size
+from app.tui.screens.waterfall import fit
 from app.tui.widgets.cells import Line, Span, columns, cut_left, fitted, from_home, marked, plain, width_of
 from app.tui.widgets.rows import BLANK, ListRow
 
@@ -60,7 +61,7 @@ class ModelTable:
     ) -> ListRow:
         """The row of a model. `plan` is its usual load, None where that is not known yet."""
         label = _label(name, match)
-        shown_size = size(model.size_bytes) if model.size_bytes else ""
+        shown_size = gib(model.size_bytes) if model.size_bytes else ""
         cells = self._cells(label, model.quantization, shown_size, self._fit(model, plan, loaded))
         return ListRow(cells, (), key, named=len(label))
 

@@ -6,23 +6,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from app.models.catalog import LoadPlan
+from app.terminal.figures import gib, gib_of
 from app.terminal.glyphs import Glyphs
 from app.tui.widgets.cells import Span, wrapped
 from app.tui.widgets.rows import BLANK, ListRow
 
-GIB = 1 << 30
-MIB = 1 << 20
 CONTEXTS = (4096, 8192, 16_384, 32_768, 65_536, 131_072, 262_144)
 MOST_CHOICES = 5
-
-
-def size(count: int) -> str:
-    """`2.33 GiB`, `17.3 GiB`, `369 MiB`."""
-    if count >= 10 * GIB:
-        return f"{count / GIB:,.1f} GiB"
-    if count >= 0.1 * GIB:
-        return f"{count / GIB:.2f} GiB"
-    return f"{count / MIB:.0f} MiB"
 
 
 def tokens(count: int) -> str:
@@ -70,12 +60,12 @@ def bars(plan: LoadPlan, width: int) -> list[tuple[str, int, int, int, str]]:
 
 def waterfall(plan: LoadPlan, width: int, glyphs: Glyphs) -> list[ListRow]:
     """A pair of rows for each part: its name and size, and where it lies."""
-    total = f"{plan.device} {plan.total_bytes / GIB:.2f} GiB" if plan.total_bytes else plan.device
+    total = f"{plan.device} {gib(plan.total_bytes)}" if plan.total_bytes else plan.device
     rows = [ListRow((Span("memory plan", bold=True),), (Span(total, "muted"),)), BLANK]
     for name, count, start, cells, role in bars(plan, width):
         if name == "in use by others" and not plan.total_bytes:
             continue
-        rows.append(ListRow((Span(name),), (Span(f"{count / GIB:.2f}", bold=True),)))
+        rows.append(ListRow((Span(name),), (Span(gib(count).removesuffix(" GiB"), bold=True),)))
         after = max(0, width - start - cells)
         rule, done = glyphs.rule, glyphs.meter
         bar = (Span(rule * start, "faint"), Span(done * cells, role), Span(rule * after, "faint"))
@@ -89,7 +79,7 @@ def verdict(plan: LoadPlan, larger: int | None = None) -> tuple[str, str, str]:
         whole = plan.total_bytes or plan.free_bytes
         return (
             "failed",
-            f"does not fit, {plan.needed_bytes / GIB:.1f} of {whole / GIB:.1f} GiB",
+            f"does not fit, {gib_of(plan.needed_bytes, whole)}",
             "error",
         )
     if plan.partial:

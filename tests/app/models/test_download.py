@@ -63,8 +63,8 @@ def pulls(monkeypatch: pytest.MonkeyPatch, *reports: tuple[int, int]) -> None:
 
 def test_what_is_agreed_to_names_model_size_room_and_licence(tmp_path: Path) -> None:
     assert terms(wanted(tmp_path)) == (
-        "ann/m Q4_0, 2 files, 2.3 GB",
-        "2.3 GB to fetch, 1,000 GB free; licence mit",
+        "ann/m Q4_0, 2 files, 2.2 GiB",
+        "2.2 GiB to fetch, 931.3 GiB free; licence mit",
     )
 
 

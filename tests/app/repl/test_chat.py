@@ -732,7 +732,7 @@ async def test_a_repository_is_fetched_after_a_yes(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(downloads, "offer", lambda name: offer)
     monkeypatch.setattr(downloads, "pull", pull)
     refused = await chat("/model someone/bird-GGUF", answers=["2"])
-    assert "1.0 GB" in refused.seen and "licence mit" in refused.seen
+    assert "0.9 GiB" in refused.seen and "licence mit" in refused.seen
     assert refused.engine.card.model_id == "scripted"
     told = await chat("/model someone/bird-GGUF", "hi", answers=["1"], scripts=[["yes"]])
     assert told.engine.card.model_id == str(tmp_path / "bird.gguf")

@@ -26,7 +26,7 @@ LOOKED = [
     ("~/.ollama/models", "not there"),
     ("~/.cache/llama.cpp", "not there"),
 ]
-FACT = "SmolLM2 135M, 92 MiB, fits"
+FACT = "SmolLM2 135M, 0.1 GiB, fits"
 
 
 class PageApp(Harness):
@@ -216,7 +216,7 @@ def test_the_places_of_this_machine_are_told() -> None:
     words = dict(looked_at(places()))
     assert words["~/.cache/huggingface/hub"] == "1 model, none as GGUF"
     assert words["~/.ollama/models"] == "not there"
-    assert starter_words(0) == "SmolLM2 135M, 92 MiB"
+    assert starter_words(0) == "SmolLM2 135M, 0.1 GiB"
     assert starter_words(8 << 30) == FACT and starter_words(1 << 20).endswith("may not fit")
 
 

@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from app.models import catalog
 from app.models.catalog import LoadPlan, ModelFacts
 from app.terminal import glyphs
+from app.terminal.figures import gib as size
 from app.tui.screens.models import ModelChoice, ModelPicker
 from app.tui.screens.waterfall import (
-    GIB,
     bars,
     context_choices,
     fit,
     larger_that_fits,
-    size,
     tokens,
     verdict,
     waterfall,
@@ -28,6 +27,8 @@ from app.tui.screens.waterfall import (
 from app.tui.widgets.cells import width_of
 from tests.app.tui import snapshots
 from tests.app.tui.screens.harness import Harness, settled
+
+GIB = 1 << 30
 
 
 def gib(number: float) -> int:
@@ -101,9 +102,9 @@ async def opened(app: Harness, pilot: Any, **options: Any) -> ModelPicker:
 
 def test_sizes_and_contexts_as_they_are_written() -> None:
     assert [size(gib(count)) for count in (0.05, 0.37, 2.33, 17.3)] == [
-        "51 MiB",
-        "0.37 GiB",
-        "2.33 GiB",
+        "<0.1 GiB",
+        "0.4 GiB",
+        "2.3 GiB",
         "17.3 GiB",
     ]
     assert [tokens(count) for count in (8192, 40_960, 2000)] == ["8k", "40k", "2000"]
@@ -251,7 +252,7 @@ async def test_a_hostile_name_stays_on_its_row() -> None:
         name = "[bold]\x1b[31mred\u202eevil\x1b[0m\n" + "漢字" * 100
         await opened(app, pilot, models=[model("x", 1, name=name)])
         row = next(line for line in snapshots.text_of(app) if "[bold]" in line)
-        assert "[31mredevil" in row and "\x1b" not in row and "1.00 GiB" in row
+        assert "[31mredevil" in row and "\x1b" not in row and "1.0 GiB" in row
 
 
 async def test_esc_chooses_nothing() -> None:
