@@ -10,6 +10,7 @@ from app.characters import quote
 from app.cli.flags import Given, settings_of
 from app.cli.groups import group, lists_alone
 from app.exits import usage
+from app.models.suggested import rows
 
 models = group("The models on this machine.")
 
@@ -61,7 +62,7 @@ def models_plan(
     raise typer.Exit(model_commands.plan(_meant(ctx, name, model), slots=slots, ctx=size, as_json=as_json))
 
 
-@models.command("pull")
+@models.command("pull", epilog="\b\nGood models by the memory of this machine:\n  " + "\n  ".join(rows()))
 def models_pull(
     name: Annotated[
         str, typer.Argument(help="user/repo or user/repo:QUANTIZATION, on the Hugging Face Hub.")

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from app.markdown.fuzzy import Match
 from app.models.catalog import LoadPlan, ModelFacts
+from app.models.suggested import Suggestion
 from app.terminal.figures import gib
 from app.terminal.glyphs import Glyphs
 from app.tui.screens.waterfall import fit
@@ -70,6 +71,13 @@ class ModelTable:
         label = _label(name, match)
         cells = fitted(label, _SERVER_NAME, self.glyphs.cut_right)
         return ListRow([*cells, Span("  "), Span(plain(url), "muted")], (), key, named=len(label))
+
+    def suggested(self, key: str, name: str, match: Match, one: Suggestion) -> ListRow:
+        """The row of a model that can be fetched."""
+        label = _label(name, match)
+        about = (Span(self._signs()["none"]), Span(f"{one.memory_gib} GiB, {one.licence}", "muted"))
+        cells = self._cells(label, one.quantization, gib(one.size_bytes), about)
+        return ListRow(cells, (), key, named=len(label))
 
     def facts(self, model: Listed, facts: ModelFacts | None, problem: str) -> list[ListRow]:
         """Where a model lies and what its file says, or why it cannot be read."""

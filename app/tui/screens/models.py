@@ -15,6 +15,7 @@ from app.frontend.model_name import short_name
 from app.markdown.fuzzy import Match, ranked
 from app.models import catalog as model_catalog
 from app.models.catalog import LoadPlan
+from app.models.suggested import SUGGESTED
 from app.tui.screens.dialog import Hint, spread
 from app.tui.screens.model_plans import CACHES, Catalog, ModelPlans
 from app.tui.screens.model_rows import Listed, ModelTable
@@ -95,6 +96,8 @@ class ModelPicker(Zones[ModelChoice | None]):
             choices=ChoiceRows(id="plan"),
         )
         self._models = {str(model.path): model for model in models}
+        here = {short_name(plain(model.name)) for model in self._models.values()}
+        self._suggested = {f"hub {one.repository}": one for one in SUGGESTED if one.name not in here}
         self._servers = {f"server {url}": (name, url) for name, url in servers}
         self._card = card
         self._plans = ModelPlans(catalog)
@@ -157,6 +160,7 @@ class ModelPicker(Zones[ModelChoice | None]):
         query = self.filter.value
         names = {key: short_name(plain(model.name)) for key, model in self._models.items()}
         names |= {key: plain(name) for key, (name, _) in self._servers.items()}
+        names |= {key: one.name for key, one in self._suggested.items()}
         found = ranked(query, list(names), lambda key: f"{names[key]} {self._full_name(key)}")
         here = [(key, match) for key, match in found if key in self._models]
         away = [(key, match) for key, match in found if key in self._servers]
@@ -165,8 +169,12 @@ class ModelPicker(Zones[ModelChoice | None]):
         if away:
             rows += [BLANK, ListRow((Span("on a server", "muted"),)), table.rule]
             rows += [table.server(key, names[key], match, self._servers[key][1]) for key, match in away]
-        if not found:
+        to_fetch = [(key, match) for key, match in found if key in self._suggested]
+        if not here and not away:
             rows = self._nothing()
+        if to_fetch:
+            rows += [BLANK, ListRow((Span("to download, by this machine's memory", "muted"),)), table.rule]
+            rows += [table.suggested(key, names[key], match, self._suggested[key]) for key, match in to_fetch]
         first = found[0][0] if found and best else select
         self._columns.show([] if self._low else table.head())
         self.list.show(rows, first)
@@ -183,7 +191,8 @@ class ModelPicker(Zones[ModelChoice | None]):
         return table.model(key, name, match, model, plan, loaded=loaded)
 
     def _full_name(self, key: str) -> str:
-        return plain(self._models[key].name) if key in self._models else ""
+        one = self._suggested.get(key)
+        return plain(self._models[key].name) if key in self._models else one.repository if one else ""
 
     def _nothing(self) -> list[ListRow]:
         key = self.ink.key("ctrl+d")
@@ -343,6 +352,9 @@ class ModelPicker(Zones[ModelChoice | None]):
             return
         if key in self._servers:
             self.dismiss(ModelChoice(self._servers[key][1], {}))
+            return
+        if key in self._suggested:
+            self.dismiss(ModelChoice("", {}, self._suggested[key].repository))
             return
         model = self._models[key]
         if model.problem or model.kind == "embedding":
