@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.cli.flags import Flag, Given, settings_of
 from app.exits import usage
+from app.extras import install_line
 
 if TYPE_CHECKING:
     from app.server.serving import Options
@@ -43,7 +44,7 @@ def serve(given: Given) -> int:
             raise
         raise usage(
             f"`fireside serve` needs the package {err.name}, which is not installed.",
-            'Install what it needs: python -m pip install "fireside[serve]"',
+            f"Install what it needs: {install_line('serve')}",
         ) from err
     from app.running import name_face
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from app.demo.cast import Cast
 from app.demo.film import Film
 from app.demo.fixture import world
+from app.demo.needs import check_needs
 from app.demo.player import PATIENCE_S, Player
 from app.demo.script import FILE_VARIABLE, PLAYED_VARIABLE, Demo, read_demo
 from app.demo.terminal_stage import TerminalStage
@@ -41,6 +42,8 @@ def run(
     if cast is not None and (len(files) > 1 or test or svg is not None):
         raise usage("--cast records one demo as people see it: give one file, without --test and --svg.")
     demos = [read_demo(file) for file in files]
+    for file, demo in zip(files, demos, strict=True):
+        check_needs(file, demo)
     if cast is not None:
         return asyncio.run(_record(files[0], demos[0], cast, speed))
     live = not test and svg is None

@@ -78,13 +78,8 @@ class TerminalStage:
         palette: Palette | None = None,
         heard: Callable[[bytes], None] = lambda _data: None,
     ) -> None:
-        try:
-            import pyte
-        except ImportError as err:
-            raise usage(
-                "Demos of the REPL and of commands need the library pyte.",
-                "Install it with: pip install 'fireside[demo]'",
-            ) from err
+        import pyte
+
         self._argv, self._size, self._environ, self._cwd = list(argv), size, dict(environ), cwd
         self._palette = palette
         self._heard = heard

@@ -183,3 +183,10 @@ def _host_free() -> int:
     from backend.memory import host_free_bytes
 
     return host_free_bytes()
+
+
+def require_writer(source: str | None) -> None:
+    """Raise ModelLoadError where there is no such model, or where it cannot write."""
+    from backend.loading import look_for
+
+    look_for(source, for_text=True)

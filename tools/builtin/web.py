@@ -84,7 +84,7 @@ async def _fetch(url: str, listed: Sequence[str]) -> _Page:
     try:
         import httpx
     except ImportError as err:
-        raise ToolError("fetch_page needs the package httpx: pip install httpx.") from err
+        raise ToolError("fetch_page needs the package httpx, which is not installed.") from err
 
     # No proxy and no .netrc from the environment: a proxy would resolve the name a second time.
     async with httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=_TIME_S) as client:

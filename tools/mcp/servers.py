@@ -11,6 +11,8 @@ import json
 import logging
 import os
 import re
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -110,7 +112,8 @@ class McpServer:
             from mcp.client.stdio import stdio_client
             from mcp.client.streamable_http import streamable_http_client
         except ImportError as err:
-            raise McpError("MCP servers need an extra package: pip install 'fireside[mcp]'.") from err
+            line = shlex.join((sys.executable, "-m", "pip", "install", "mcp>=2.3,<3"))
+            raise McpError(f"MCP servers need the package mcp, which is not installed: {line}") from err
         # What a server writes beside the protocol is logged with its traceback, which nobody here reads.
         logging.getLogger("mcp").addHandler(logging.NullHandler())
         logging.getLogger("mcp").propagate = False
