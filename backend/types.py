@@ -37,6 +37,7 @@ LoadCause = Literal[
     "mmproj_mismatch",
     "bad_metadata",
     "cancelled",
+    "unreachable",
 ]
 Message: TypeAlias = Mapping[str, Any]
 """One turn in the OpenAI shape: `role`, `content`, and for calls `tool_calls`, `tool_call_id`, `name`."""
@@ -275,6 +276,9 @@ class ChatCard:
     devices: tuple[str, ...] = ()
     kind: Literal["chat", "base", "embedding"] = "chat"
     """`base` has no chat template; `embedding` cannot generate."""
+    server: str = ""
+    """Where a model that runs elsewhere is, as it is shown; empty for one of this machine. Of such a model
+    much may not be known: `max_seq`, `parameters` and `quantization` are 0 and empty then."""
 
     @property
     def unmet_tools(self) -> str:
