@@ -59,7 +59,7 @@ def _of(*settings: str) -> tuple[Flag, ...]:
 
 
 CHAT: tuple[Flag, ...] = (
-    *_of("model", "pull", "system"),
+    *_of("model", "server", "pull", "system"),
     Flag(
         ("--profile",), str, "A set of settings: profiles/NAME.toml beside your settings file.", None, "NAME"
     ),

@@ -53,13 +53,6 @@ ONE_SHOT: tuple[Flag, ...] = (
     Flag(("--dry-run",), bool, "Print the exact prompt and its token count, and stop."),
     Flag(("--version",), bool, "Print the version and exit."),
 )
-LATER = {
-    "--server": (
-        "--server is not possible in this version.",
-        "Leave it out: models run on this machine.",
-    ),
-}
-"""Flags of another version: why they cannot be had, and what to do."""
 _UNKNOWN = re.compile(r"No such command '(.*)'", re.DOTALL)
 _RUNS = ("run", "chat", "start", "load")
 """What the command for a chat is called elsewhere."""
@@ -86,7 +79,7 @@ def main(args: Sequence[str]) -> int:
         _flush()
         return code
     except typer.TyperException as err:
-        failure = _later(args) or _usage(err, args)
+        failure = _usage(err, args)
     except (typer.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
@@ -327,12 +320,6 @@ def _print_version() -> int:
 
     print(f"fireside {__version__}")
     return ExitCode.ANSWERED
-
-
-def _later(args: Sequence[str]) -> Failure | None:
-    """The failure of a flag that another version has, with the reason."""
-    given = {arg.partition("=")[0] for arg in args}
-    return next((usage(*words) for flag, words in LATER.items() if flag in given), None)
 
 
 def _report(failure: Failure, args: Sequence[str]) -> int:

@@ -184,11 +184,15 @@ async def _copy(face: Face, rest: str) -> None:
 async def _context(face: Face, rest: str) -> None:
     """Where the tokens of the next prompt come from."""
     found = await face.manager.context(await face.session(), rest)
-    mark, window = "" if found["exact"] else "~", int(found["window"])
+    mark, window = "" if found["exact"] else "~", int(found["window"] or 0)
     rows = [(name, f"{mark}{tokens:,}") for name, tokens in found["parts"].items()]
     total = int(found["total"])
     share = f"{100 * total / window:.0f} %" if window else ""
-    await show(face, "Context", [*rows, ("total", f"{mark}{total:,} of {window:,}", share)])
+    await show(
+        face,
+        "Context",
+        [*rows, ("total", f"{mark}{total:,} of {f'{window:,}' if window else 'an unknown number'}", share)],
+    )
 
 
 async def _usage(face: Face, rest: str) -> None:

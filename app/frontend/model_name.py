@@ -41,7 +41,7 @@ class ModelState:
         if card is None:
             return
         self.name = short_name(card.model_id)
-        self.window = card.max_seq
+        self.window = card.max_seq or None
         self.tools, self.sees = card.supports_tools, card.supports_vision
         residency = manager.residency
         self.gpu_layers, self.layers = layers_of(residency)

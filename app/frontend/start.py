@@ -96,11 +96,12 @@ async def open_manager(
 
 
 def _manager(start: Start, store: Store | None = None) -> SessionManager:
+    from app.frontend.engines import make_engine
     from app.sessions.manager import SessionManager
 
     folder = start.folder
     return SessionManager(
-        engine=_engine(private=store is not None),
+        engine=make_engine(settings=start.settings, isolated=True, private=store is not None),
         store=store,
         tools=_tools(start, folder),
         approve=start.approve,  # pyright: ignore[reportArgumentType] # checked by the manager
@@ -213,17 +214,6 @@ async def in_thread(make: Any, *args: Any) -> Any:
 
     threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True).start()
     return await made
-
-
-def _engine(*, private: bool) -> Any:
-    from app import paths
-    from backend.engines.host import EngineHost
-
-    log = None
-    if not private:
-        with contextlib.suppress(OSError):
-            log = paths.make_private_dir(paths.state_dir()) / "engine.log"
-    return EngineHost(log=log)
 
 
 def _tools(start: Start, folder: Path | None) -> Sequence[Any]:

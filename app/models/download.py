@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from app.characters import clip, quote
 from app.exits import ExitCode, Failure
-from app.settings.config import Settings, Value
+from app.settings.config import Settings, Value, source_on
 from app.terminal.confirm import agreed
 from app.terminal.figures import gib
 from app.terminal.output import is_terminal, notify, takes_styles
@@ -25,7 +25,12 @@ _METER_PERIOD_S = 0.1
 
 
 def source_of(settings: Settings) -> str | None:
-    """The model to load, fetched first where that is wanted.
+    """The model to use: that of the server that the settings name, else as `file_of`."""
+    return source_on(settings) or file_of(settings)
+
+
+def file_of(settings: Settings) -> str | None:
+    """The model of this machine to load, fetched first where that is wanted.
 
     None leaves `FIRESIDE_MODEL` to the backend, so that its errors name it. Raises ModelLoadError
     for a repository whose model is not here and may not be fetched, Failure where fetching fails.
@@ -44,8 +49,10 @@ def with_model_here(settings: Settings) -> Settings:
     For faces that load it later, when nothing can be asked line by line. Raises as `source_of`.
     """
     named, source = settings.values.get("model"), source_of(settings)
-    if named is None or source is None or source == named.value:
+    if source is None or source == (named and named.value):
         return settings
+    if named is None:  # a server is named instead
+        named = settings.values["server"]
     return settings._replace(values={**settings.values, "model": Value(source, named.origin)})
 
 

@@ -22,7 +22,7 @@ from app.oneshot.load_progress import LoadProgress
 from app.oneshot.sinks import Answer, EventsSink, JsonLinesSink, JsonSink, ReplySoFar, Sink, TextSink
 from app.oneshot.stdin import read_file, read_stdin
 from app.running import holding
-from app.settings.config import Settings
+from app.settings.config import Settings, source_on
 from app.settings.kinds import BOM
 from app.terminal.output import is_terminal, notify
 from backend.types import (
@@ -66,6 +66,15 @@ def _run(job: OneShot, sink: Sink) -> ExitCode:
                 from app.oneshot import session
 
                 return session.run(job, asked, sink, answer, pictures)
+            if (source := source_on(job.settings)) is not None:
+                from app.oneshot import elsewhere
+
+                begin = keeping.of(asked)
+                code = elsewhere.run(job, source, asked, _messages(job, asked), sink, answer, begin)
+                if not job.dry_run:
+                    keeping.finish()
+                    sink.end(answer)
+                return code
             slots, cells = min(job.replies, MOST_SLOTS), _cells(job, asked)
             with loaded(
                 job.settings, interruption, slots=slots, most_cells=cells, meanwhile=keeping.of(asked)

@@ -77,10 +77,13 @@ def print_prompt(job: OneShot, prompt: str, tokens: int | None, max_seq: int, mo
         out.write("" if prompt.endswith("\n") else "\n")
         out.flush()
         needed = (tokens or 0) + (1 if job.raw else kept_for_reply(job.settings.generation(), max_seq).room)
-        fits = "" if needed <= max_seq else "; it does not fit with the room that a reply needs"
-        notify(f"{'?' if tokens is None else tokens} tokens of a context of {max_seq}{fits}")
+        fits = (
+            "" if needed <= max_seq or not max_seq else "; it does not fit with the room that a reply needs"
+        )
+        context = f"a context of {max_seq}" if max_seq else "a context of unknown size"
+        notify(f"{'?' if tokens is None else tokens} tokens of {context}{fits}")
     else:
-        write_json(out, {"prompt": prompt, "tokens": tokens, "max_seq": max_seq, "model": model})
+        write_json(out, {"prompt": prompt, "tokens": tokens, "max_seq": max_seq or None, "model": model})
     return ExitCode.ANSWERED
 
 

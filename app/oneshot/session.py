@@ -16,6 +16,7 @@ from typing import Any
 from app.exits import ExitCode, Failure, usage
 from app.files.attachments import Picture, require_sight
 from app.frontend.abilities import unmet_tools
+from app.frontend.engines import make_engine
 from app.frontend.find_chat import find
 from app.frontend.store_question import makes_room
 from app.frontend.workspace import NOWHERE, chosen_folder
@@ -32,7 +33,6 @@ from app.sessions.snapshot import SessionSnapshot
 from app.sessions.store.store import Store
 from app.sessions.store.store_file import DamagedStoreError
 from app.terminal.output import notify
-from backend.chat_engine import ChatEngine
 from backend.types import ChatCard
 
 
@@ -62,22 +62,6 @@ def run(job: OneShot, asked: str, sink: Sink, answer: Answer, pictures: Sequence
     return asyncio.run(_answer(job, asked, sink, answer, tools, folder, pictures))
 
 
-def make_engine(*, isolated: bool, private: bool) -> ChatEngine:
-    """The engine of a call: in a child process where tools run beside it, else in this one."""
-    if not isolated:
-        from backend.engines.local import InProcessEngine
-
-        return InProcessEngine()
-    from app import paths
-    from backend.engines.host import EngineHost
-
-    log = None
-    if not private:
-        with contextlib.suppress(OSError):
-            log = paths.make_private_dir(paths.state_dir()) / "engine.log"
-    return EngineHost(log=log)
-
-
 async def _answer(
     job: OneShot,
     asked: str,
@@ -89,7 +73,7 @@ async def _answer(
 ) -> ExitCode:
     choice = job.chat
     manager = SessionManager(
-        engine=make_engine(isolated=bool(tools), private=choice.private),
+        engine=make_engine(settings=job.settings, isolated=bool(tools), private=choice.private),
         store=Store(None) if choice.private or (job.dry_run and not choice.goes_on) else None,
         tools=tools,
         approve=choice.approve,  # pyright: ignore[reportArgumentType]  # checked by the manager

@@ -401,7 +401,9 @@ class ReplFace:
 def _facts(card: ChatCard, approve: str, private: bool) -> list[str]:
     devices = ", ".join(sanitize(device) for device in card.devices if device.lower() != "cpu")
     facts = ["private"] if private else []
-    facts += [f"gpu {devices}" if devices else "cpu only", f"context {short_count(card.max_seq)}"]
+    where = f"gpu {devices}" if devices else "cpu only"
+    facts.append(f"on {sanitize(card.server)}" if card.server else where)
+    facts.append(f"context {short_count(card.max_seq) if card.max_seq else 'unknown'}")
     if card.supports_tools:
         facts.append(f"tools {approve}")
     return [*facts, "/help", "ctrl+d leaves"]

@@ -14,7 +14,7 @@ from typing import Any
 from app import paths
 from app.characters import quote
 from app.exits import ExitCode, Failure
-from app.models.fetch import source_of
+from app.models.download import file_of
 from app.oneshot.load_progress import LoadProgress
 from app.server.models import Models
 from app.server.serving import Listener, Options, address_of, make_service, open_sockets
@@ -48,7 +48,7 @@ def run(job: Job) -> ExitCode:
 
 
 async def _run(job: Job) -> ExitCode:
-    source = await asyncio.to_thread(source_of, job.settings)
+    source = await asyncio.to_thread(file_of, job.settings)
     path = await asyncio.to_thread(find_model, source)
     sockets = _sockets(job.options)
     engine = EngineHost(log=None if job.private else _log(), idle_s=job.keep_alive_s)

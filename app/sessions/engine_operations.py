@@ -66,7 +66,7 @@ class EngineOperations(Workplace):
                 "history": max(0, history - system),
                 "draft": max(0, bare - history),
             }
-            window = engine.card.max_seq
+            window = engine.card.max_seq or None
             return {"parts": parts, "total": total.tokens, "window": window, "exact": total.exact}
 
     async def new_context(self, **changes: Any) -> Json:
@@ -89,7 +89,12 @@ class EngineOperations(Workplace):
             except BackendError as err:
                 raise wrapped(err) from err
             parts = {"system": bare, "tools": total.tokens - bare, "history": 0, "draft": 0}
-            return {"parts": parts, "total": total.tokens, "window": card.max_seq, "exact": total.exact}
+            return {
+                "parts": parts,
+                "total": total.tokens,
+                "window": card.max_seq or None,
+                "exact": total.exact,
+            }
 
     async def preview(self, session_id: str, draft: str = "") -> Json:
         """The rendered prompt with the draft as the next message: `text, tokens, exact`."""

@@ -168,7 +168,7 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
             has_more_items=len(newest) > SNAPSHOT_ITEMS,
             llm_model=card.model_id if card else settings.get("model"),
             model_override=settings.get("model"),
-            context_window=card.max_seq if card else None,
+            context_window=(card.max_seq or None) if card else None,
             last_total_tokens=record.last_total_tokens,
             last_task_error=record.last_error,
             archived=record.archived,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 TEMPLATE = "load.chat_template"
 TABLES = ("load", "generation")
-OTHER_TABLES = ("mcp", "keys")
+OTHER_TABLES = ("mcp", "keys", "servers")
 """Tables of the file that hold no settings; `table` gives them to who knows them."""
 FILE_LIMIT_BYTES = 1 << 20
 MOST_TOLD = 5
@@ -34,6 +34,7 @@ MOST_TOLD = 5
 LONGEST_NAME = 100
 """Characters of a misspelt name that are compared: the search takes time by their square."""
 _OTHER_VARIABLES = (
+    "FIRESIDE_SERVER_KEY",
     "FIRESIDE_API_KEY",
     "FIRESIDE_CONFIG",
     "FIRESIDE_DATA",
@@ -92,6 +93,17 @@ class Settings(NamedTuple):
         return {
             key.removeprefix(start): item.value for key, item in self.values.items() if key.startswith(start)
         }
+
+
+def source_on(settings: Settings) -> str | None:
+    """The source of a model on a server, where the settings name one; SettingError where they name none that
+    could be used."""
+    named = settings.get("model", "")
+    if "server" not in settings.values and ":" not in named:
+        return None
+    from app.settings.servers import source_of  # most chats need none
+
+    return source_of(settings)
 
 
 def full_name(name: str) -> str:

@@ -95,7 +95,9 @@ def _allowed(data: bytes, origin: str) -> tuple[dict[str, Value], list[str]]:
     if ignored := sorted((found.keys() - ALLOWED) | tables_in(data, origin)):
         notices.append(f"{origin}: {', '.join(ignored)} works only in your own settings, so it is not used")
     if (model := kept.get("model")) is not None and _is_path(model.value):
-        raise SettingError(f"{origin}: model must be the name of a model; a project cannot name a file.")
+        raise SettingError(
+            f"{origin}: model must be the name of a model; a project cannot name a file or a server."
+        )
     for key in ("tools", "hidden_tools"):
         if key in kept:
             _require_names(key, kept[key])
@@ -115,7 +117,11 @@ def _require_names(key: str, tools: Value) -> None:
 
 def _is_path(model: object) -> bool:
     return isinstance(model, str) and (
-        model.startswith((os.sep, ".", "~")) or model.lower().endswith(".gguf") or os.path.exists(model)
+        "://" in model
+        or model.lower().startswith(("server:", "unix:"))
+        or model.startswith((os.sep, ".", "~"))
+        or model.lower().endswith(".gguf")
+        or os.path.exists(model)
     )
 
 

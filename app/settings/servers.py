@@ -16,11 +16,13 @@ from app import paths
 from app.characters import quote
 from app.settings import config
 from app.settings.kinds import SettingError
-from backend.engines.servers import AddressError, Key, Server, Servers, address, split_source
+from backend.engines.servers import AddressError, Key, Server, Servers, address, is_server, split_source
 
 if TYPE_CHECKING:
     from app.settings.config import Settings
 
+NONE = "none"
+"""In place of a server: models run on this machine."""
 KEY_VARIABLE = "FIRESIDE_SERVER_KEY"
 """The variable with the key of a server that is named by its address."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
@@ -41,7 +43,7 @@ def servers(settings: Settings | None = None, file: Path | None = None) -> Serve
     known = {name: _server(name, fields, f"{file}: [servers.{name}]", file) for name, fields in given.items()}
     found = Servers(known)
     named = None if settings is None else settings.values.get("server")
-    if named is None or not named.value:
+    if named is None or named.value == NONE:
         return found
     key = Key(variable=KEY_VARIABLE) if os.environ.get(KEY_VARIABLE) else None
     try:
@@ -50,14 +52,15 @@ def servers(settings: Settings | None = None, file: Path | None = None) -> Serve
         raise SettingError(f"{named.origin}: {err}") from err
 
 
-def source_on(settings: Settings) -> str | None:
+def source_of(settings: Settings) -> str | None:
     """The source of the model to use where the settings name a server; None where they name none."""
-    named = settings.values.get("server")
-    if named is None or not named.value:
+    model, named = settings.values.get("model"), settings.values.get("server")
+    if model is not None and is_server(str(model.value)):
+        return str(model.value)
+    if named is None or named.value == NONE:
         return None
     chosen = servers(settings).chosen
     assert chosen is not None
-    model = settings.values.get("model")
     wanted = split_source(str(named.value))[1]
     # A model that only the file names is one of this machine; a flag or a variable goes with its server.
     if model is not None and (not model.origin.endswith(".toml") or model.origin == named.origin):
@@ -122,7 +125,9 @@ def _key(values: dict[str, Any], where: str, file: Path) -> Key | None:
     match given[0]:
         case "key_env":
             if not _VARIABLE.fullmatch(text):
-                raise SettingError(f"{where}: key_env must be the name of a variable, and not the key itself.")
+                raise SettingError(
+                    f"{where}: key_env must be the name of a variable, and not the key itself."
+                )
             return Key(variable=text)
         case "keyring":
             if not all(text.partition("/")[::2]):

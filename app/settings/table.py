@@ -42,6 +42,14 @@ SETTINGS: Mapping[str, Setting] = {
         ),
         help="Model: a file, a folder, a name, or user/repo[:quantization].",
     ),
+    "server": Setting(
+        "name",
+        "use the models of a server: its address, or a name of [servers]; none for this machine's",
+        "none",
+        flag=("--server",),
+        help="Use the models of this server: its address, or its name in your settings.",
+        metavar="URL|NAME",
+    ),
     "pull": Setting(
         "bool",
         "fetch missing models without asking",

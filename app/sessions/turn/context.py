@@ -47,6 +47,8 @@ DROP_TO = 0.75
 MAX_USELESS = 2
 USEFUL = 0.9
 """A compaction is worth its while when it leaves less than this share."""
+ASSUMED_WINDOW = 32_768
+"""What results and summaries are cut for where a server does not tell the window of its model."""
 TOOL_SHARE = 0.25
 CHARS_PER_TOKEN = 2
 SUMMARY_SHARE = 0.15
@@ -65,7 +67,8 @@ class Context:
         self._turn = turn
         self._live = turn.live
         self._engine = engine
-        self._window = engine.card.max_seq
+        self._unknown = not engine.card.max_seq
+        self._window = engine.card.max_seq or ASSUMED_WINDOW
         self._config = turn.settings.generation(engine.card)
         self._room = min(self._config.room, self._window - 1)
         self._tools = offered_tools(turn.settings, turn.live.services.toolbox, engine.card)
@@ -81,7 +84,7 @@ class Context:
         try:
             policy = turn.settings.overflow
             tokens = await self._tokens()
-            if policy == "compact" and tokens > self._window * COMPACT_AT:
+            if policy == "compact" and not self._unknown and tokens > self._window * COMPACT_AT:
                 tokens = await self._compact(tokens)
             if not self._fits(tokens):
                 await self._make_room(policy, tokens)
@@ -161,7 +164,8 @@ class Context:
 
     def _fits(self, tokens: int) -> bool:
         """Whether a prompt of that many tokens leaves the room that is kept for a reply."""
-        return tokens + self._room <= self._window
+        # A server that tells of no window refuses what is too long, with its numbers mostly.
+        return self._unknown or tokens + self._room <= self._window
 
     # ---- making room -----------------------------------------------------------------------
 

@@ -311,7 +311,7 @@ class _Draft:
         turn.publish(
             SessionUsageEvent(
                 context_tokens=outcome.prompt_tokens + outcome.new_tokens,
-                context_window=card.max_seq if card else None,
+                context_window=(card.max_seq or None) if card else None,
                 usage_by_model={self.llm_model: dict(turn.response.usage or {})},
             )
         )

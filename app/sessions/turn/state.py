@@ -76,7 +76,7 @@ class TurnState:
     def context_window(self) -> int | None:
         """Tokens its model holds at once; None before there is one."""
         card = None if self._engine is None else self._engine.card
-        return None if card is None else card.max_seq
+        return None if card is None else card.max_seq or None or None
 
     def _begun_response(self) -> Response:
         agent, effort = self._begun.agent, self.live.record.settings.get("reasoning_effort")

@@ -302,7 +302,7 @@ class Program(OpenChats):
                 found = await chat.manager.new_context(**new_settings(self.start))
             else:
                 found = await chat.manager.context(chat.id)
-            facts.context_window = int(found["window"])
+            facts.context_window = found["window"]
             if chat.empty:
                 facts.beginning_tokens = int(found["total"])
             else:

@@ -178,13 +178,6 @@ def test_a_setting_can_be_taken_back(capsys: pytest.CaptureFixture[str]) -> None
     assert "generation.temperature" not in json.loads(capsys.readouterr().out)
 
 
-def test_a_flag_that_another_version_has_is_refused_with_the_reason(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert cli.main(["-p", "hi", "--server", "unix:"]) == 2
-    assert "not possible in this version. Leave it out" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("face", ["repl", "tui"])
 def test_flags_of_a_chat_before_a_face_reach_it(face: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Start] = []
