@@ -495,7 +495,7 @@ async def _detailed(endpoint: Endpoint, model: Listed) -> Listed:
 
 def _sendable(body: Body) -> frozenset[str]:
     thoughts = any("reasoning_content" in turn for turn in body.fields.get("messages", ()))
-    return frozenset(body.fields) | (frozenset(("reasoning_content",)) if thoughts else frozenset())
+    return frozenset([*body.fields, "reasoning_content"]) if thoughts else frozenset(body.fields)
 
 
 def _backoff(attempt: int) -> float:

@@ -90,7 +90,7 @@ def complaint_in(value: object, status: int = 0, retry_after_s: float | None = N
         if not isinstance(about.get("error"), dict):
             break
         about = foreign.fields(about["error"])
-    message = foreign.one_line(_message(inner if isinstance(inner, str | list) else about or value))
+    message = foreign.one_line(_message(about) or _message(inner) or _message(value))
     codes = [foreign.text(about.get(key)) or foreign.text(found.get(key)) for key in ("code", "type")]
     code = next((one for one in codes if one in _OVERFLOW_CODES), next(filter(None, codes), ""))
     window = foreign.count(about.get("n_ctx")) or _number(_WINDOW, message)
@@ -148,8 +148,8 @@ KEY_REMEDY = (
 def _message(value: object) -> str:
     if isinstance(value, str):
         return value
-    if isinstance(value, list):
-        return "; ".join(filter(None, (_message(one) for one in foreign.items(value)[:3])))
+    if parts := foreign.items(value):
+        return "; ".join(filter(None, (_message(one) for one in parts[:3])))
     about = foreign.fields(value)
     for key in ("message", "detail", "msg", "error", "error_description", "title", "reason", "errors"):
         if said := _message(about.get(key)):
