@@ -47,7 +47,7 @@ def count(value: object) -> int:
     return int(value)
 
 
-class TextDoor:
+class TextJoiner:
     """Text that comes in pieces, as every encoding takes it: halves of a character that come in two
     pieces become one, a lone half becomes U+FFFD."""
 

@@ -129,7 +129,7 @@ class ReplyReader:
         self._inline = InlineThought(
             on=self.request.config.reasoning_format != "none" and self.request.messages is not None
         )
-        self._text_door, self._thought_door = foreign.TextDoor(), foreign.TextDoor()
+        self._text_joiner, self._thought_joiner = foreign.TextJoiner(), foreign.TextJoiner()
 
     # ---- chunks ----------------------------------------------------------------------------
 
@@ -159,8 +159,8 @@ class ReplyReader:
     def finish(self, *, cancelled: bool = False) -> list[Piece]:
         """What the end of the reply releases: held text, whole calls, and the outcome, which is last."""
         pieces = [
-            *self._thoughts(self._thought_door.end()),
-            *self._inlined(self._text_door.end(), final=True),
+            *self._thoughts(self._thought_joiner.end()),
+            *self._inlined(self._text_joiner.end(), final=True),
         ]
         calls: list[ToolCall] = []
         if not cancelled:
@@ -180,9 +180,9 @@ class ReplyReader:
         thought = (named if isinstance(named, str) else "".join(_parts(named))) or thought
         if thought:
             self._inline.stop()
-            pieces += self._thoughts(self._thought_door.feed(thought))
+            pieces += self._thoughts(self._thought_joiner.feed(thought))
         if text := text or foreign.text(delta.get("refusal")):
-            pieces += self._inlined(self._text_door.feed(text))
+            pieces += self._inlined(self._text_joiner.feed(text))
         legacy = foreign.fields(delta.get("function_call"))
         calls = [{"index": 0, "function": legacy}] if legacy else foreign.items(delta.get("tool_calls"))
         for one in calls[:MOST_CALLS]:
@@ -411,8 +411,8 @@ def _number(value: object) -> float:
 
 
 def _clean(text: str) -> str:
-    door = foreign.TextDoor()
-    return door.feed(text) + door.end()
+    joiner = foreign.TextJoiner()
+    return joiner.feed(text) + joiner.end()
 
 
 def replies_of(request: Request, notes: Sequence[str] = ()) -> list[ReplyReader]:
