@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from app.characters import clip, quote
 from app.exits import ExitCode, Failure
-from app.settings.config import Settings, Value, source_on
+from app.settings.config import Settings, Value
 from app.terminal.confirm import agreed
 from app.terminal.figures import gib
 from app.terminal.output import is_terminal, notify, takes_styles
@@ -27,6 +27,17 @@ _METER_PERIOD_S = 0.1
 def source_of(settings: Settings) -> str | None:
     """The model to use: that of the server that the settings name, else as `file_of`."""
     return source_on(settings) or file_of(settings)
+
+
+def source_on(settings: Settings) -> str | None:
+    """The source of a model on a server, where the settings name one; SettingError where they name none that
+    could be used."""
+    named = settings.get("model", "")
+    if "server" not in settings.values and ":" not in named:
+        return None
+    from app.settings.servers import source_of  # most chats need none
+
+    return source_of(settings)
 
 
 def file_of(settings: Settings) -> str | None:

@@ -15,14 +15,14 @@ from typing import IO, TYPE_CHECKING, Any
 
 from app.exits import ExitCode, ExplainedError, Failure, explain, leave_quietly, usage
 from app.files.text import join_parts
-from app.models.download import source_of
+from app.models.download import source_of, source_on
 from app.oneshot.interrupt import Interrupted, Interruption
 from app.oneshot.job import OneShot, kept_for_reply, print_prompt, verdict
 from app.oneshot.load_progress import LoadProgress
 from app.oneshot.sinks import Answer, EventsSink, JsonLinesSink, JsonSink, ReplySoFar, Sink, TextSink
 from app.oneshot.stdin import read_file, read_stdin
 from app.running import holding
-from app.settings.config import Settings, source_on
+from app.settings.config import Settings
 from app.settings.kinds import BOM
 from app.terminal.output import is_terminal, notify
 from backend.types import (

@@ -95,17 +95,6 @@ class Settings(NamedTuple):
         }
 
 
-def source_on(settings: Settings) -> str | None:
-    """The source of a model on a server, where the settings name one; SettingError where they name none that
-    could be used."""
-    named = settings.get("model", "")
-    if "server" not in settings.values and ":" not in named:
-        return None
-    from app.settings.servers import source_of  # most chats need none
-
-    return source_of(settings)
-
-
 def full_name(name: str) -> str:
     """The full name of the setting that a person calls `name`; SettingError names the nearest one.
 
