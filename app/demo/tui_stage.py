@@ -31,7 +31,7 @@ class TuiStage:
         await self._pilot.press(key)
 
     async def answer(self, key: str) -> None:
-        card = self._app.approval
+        card = self._app.parts.approval
         question = card.question
         await self.press(key)
         # A letter counts once nothing followed it; what is remembered is granted by enter.
@@ -52,7 +52,7 @@ class TuiStage:
         app, found = self._app, set[str]()
         if app.model.name and app.model.load is None:
             found.add("ready")
-        if app.approval.question is not None and app.approval.armed:
+        if app.parts.approval.question is not None and app.parts.approval.armed:
             found.add("asking")
         elif app.chat.busy:
             found.add("running")
@@ -105,8 +105,8 @@ async def play(
             headless=not on_terminal, size=None if on_terminal else demo.size, auto_pilot=perform
         )
     finally:
-        await app.close_down()
-    if (failure := problem or app.failure) is not None:
+        await app.startup.close_down()
+    if (failure := problem or app.startup.failure) is not None:
         raise failure
     if world.engine.left:
         raise Failure(

@@ -37,15 +37,15 @@ def _face(start: Start) -> int:
     while True:
         with _native_output_away() as guard:
             app = asyncio.run(_chat(start, palette, guard))
-        if app.failure is None:
+        if app.startup.failure is None:
             break
-        notify(str(app.failure))
+        notify(str(app.startup.failure))
         from app.frontend.store_question import makes_room
 
-        if not makes_room(app.failure):
+        if not makes_room(app.startup.failure):
             break
-    if app.failure is None and app.resume_line is not None:
-        print(app.resume_line, file=sys.stderr, flush=True)
+    if app.startup.failure is None and app.startup.resume_line is not None:
+        print(app.startup.resume_line, file=sys.stderr, flush=True)
     return app.return_code or ExitCode.ANSWERED
 
 
@@ -62,7 +62,7 @@ def _native_output_away() -> Generator[FdGuard | None]:
 
 async def _chat(start: Start, palette: Palette, guard: FdGuard | None) -> FiresideApp:
     app = _app(start, palette)
-    app.fd_guard = guard
+    app.window.fd_guard = guard
     loop = asyncio.get_running_loop()
 
     def end(number: int) -> None:
@@ -78,11 +78,11 @@ async def _chat(start: Start, palette: Palette, guard: FdGuard | None) -> Firesi
             gc.enable()
             running.enter_context(drawing_yields())
 
-        app.drawn = drawn
+        app.startup.drawn = drawn
         try:
             await app.run_async()
         finally:
-            await app.close_down()
+            await app.startup.close_down()
     return app
 
 

@@ -1,18 +1,28 @@
 """What the parts of the screen may ask of the running program. `FiresideApp` is the one implementation.
 
 Screens and panes take a `Shell` and know no other room; whatever text they give it is sanitised here.
+The parts of the program take a `Program`, which is a `Shell` with what they need of Textual's app.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, TypeVarTuple
 
 if TYPE_CHECKING:
+    from textual.geometry import Size
+    from textual.screen import Screen
+    from textual.widget import Widget
+    from textual.worker import Worker
+
     from app.sessions.manager import SessionManager
     from app.settings.config import Settings
     from app.terminal.glyphs import Glyphs
     from app.terminal.theming import Palette
+
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class OpenChat(Protocol):
@@ -39,10 +49,6 @@ class OpenChat(Protocol):
 
     async def ensure(self) -> str:
         """The session's id; makes the session where there is none yet."""
-        ...
-
-    def search(self, query: str) -> int:
-        """Mark what holds `query` in the transcript and go to the nearest; how many there are."""
         ...
 
     def reveal(self, item_id: str, query: str = "") -> None:
@@ -74,14 +80,6 @@ class Shell(Protocol):
         """Wait until `manager` is there."""
         ...
 
-    async def open_chat(self, session_id: str, *, item_id: str | None = None, query: str = "") -> None:
-        """Show a chat; with `item_id` at that item."""
-        ...
-
-    async def new_chat(self, *, private: bool = False) -> None:
-        """Show an empty chat."""
-        ...
-
     async def close_chat(self, session_id: str) -> None:
         """Stop showing a chat that was deleted or put away; an empty one takes its place on the screen."""
         ...
@@ -109,6 +107,55 @@ class Shell(Protocol):
 
     def key_rows(self) -> Sequence[tuple[str, str, str]]:
         """Every key as (group, keys, what it does), as they are bound now."""
+        ...
+
+
+class Program(Shell, Protocol):
+    """The program for its own parts: a shell, and what they use of Textual's app."""
+
+    def start(
+        self,
+        work: Callable[[*Ts], Coroutine[Any, Any, object]],
+        *args: *Ts,
+        group: str,
+        exclusive: bool = False,
+    ) -> Worker[Any]:
+        """Run `work` beside the messages of the program, until it or the program ends; one of a group that is
+        `exclusive` ends those before it."""
+        ...
+
+    async def push_screen_wait(self, screen: Screen[T]) -> T | Any:
+        """Show a screen; what was chosen there. Only in what was given to `start`."""
+        ...
+
+    def call_later(self, callback: Callable[..., Any], *args: Any) -> bool:
+        """Call behind the messages that wait, as the program itself."""
+        ...
+
+    def call_after_refresh(self, callback: Callable[..., Any], *args: Any) -> bool:
+        """Call when what changed is on the screen."""
+        ...
+
+    def call_from_thread(self, callback: Callable[..., Any], *args: Any) -> Any:
+        """Call in the event loop, and wait for it in this thread."""
+        ...
+
+    def exit(self, result: int | None = None, return_code: int = 0) -> None:
+        """Leave."""
+        ...
+
+    def bell(self) -> None: ...
+    def open_url(self, url: str) -> None: ...
+
+    @property
+    def is_running(self) -> bool: ...
+    @property
+    def size(self) -> Size: ...
+    @property
+    def focused(self) -> Widget | None: ...
+    @property
+    def screen_stack(self) -> Sequence[Screen[Any]]:
+        """Above the first one are dialogs."""
         ...
 
 

@@ -33,7 +33,7 @@ def sources(count: int, size: int) -> Iterable[tuple[str, str]]:
 async def longest_wait(text: str) -> tuple[float, float]:
     """Milliseconds that a key written during the stream waits at most, and the seconds of the stream."""
     async with running([[text[at : at + TOKEN] for at in range(0, len(text), TOKEN)]]) as run:
-        draft, waits = run.app.draft, list[float]()
+        draft, waits = run.app.parts.draft, list[float]()
         # Beside it: a pilot's key comes back once nothing is left to do, which is after the stream.
         sending = asyncio.create_task(run.send("hi"))
         while not run.app.chat.busy:

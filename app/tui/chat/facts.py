@@ -8,6 +8,7 @@ from typing import Any
 
 from app import paths
 from app.frontend.question import Question
+from app.sessions.items import Message, item_from_wire
 from app.tui.transcript.entries import KeyChoice
 
 BUSY = ("running", "launching")
@@ -51,6 +52,21 @@ class Facts:
         """What the session's settings say, each as `{value, origin}`."""
         self.approve = str(settings.get("approve", {}).get("value", "ask"))
         self.home = paths.holds_home(settings.get("workspace", {}).get("value"))
+
+    def take_queue(self, inputs: Sequence[Mapping[str, Any]]) -> None:
+        """What waits for the running reply."""
+        from app.sessions.turn.media import file_labels
+
+        waiting: list[tuple[str, str]] = []
+        contents: dict[str, Sequence[Mapping[str, Any]]] = {}
+        for wire in inputs:
+            item = item_from_wire(wire)
+            if isinstance(item, Message):
+                texts = [str(block.get("label") or block.get("text") or "") for block in item.content]
+                words = "".join(texts)
+                waiting.append((item.id, words if words.strip() else ", ".join(file_labels(item.content))))
+                contents[item.id] = item.content
+        self.waiting, self.contents = waiting, contents
 
     @property
     def running(self) -> bool:

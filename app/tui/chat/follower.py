@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from app.frontend.follow import follow
 from app.frontend.question import Question
-from app.sessions.items import ErrorItem, FunctionCall, Item, Message, item_from_wire
-from app.tui.chat.reply import LiveReply
-from app.tui.chat.story import Story, target_of
+from app.sessions.errors import FiresideError
+from app.sessions.items import ErrorItem, FunctionCall, Item, item_from_wire
+from app.tui.chat.story import target_of
 from app.tui.chat.view import ChatView
 
 if TYPE_CHECKING:
@@ -24,42 +22,98 @@ if TYPE_CHECKING:
         SessionInputConsumedEvent,
         SessionStatusEvent,
     )
+    from app.sessions.manager import SessionManager
 
 
-class Following(ChatView):
-    """Takes the events of a session as they come."""
+class Follower:
+    """Takes the events of a session as they come, and shows them on its view.
 
-    def __init__(self, *args: Any, **fields: Any) -> None:
-        super().__init__(*args, **fields)
+    `changed` is told what happened, whenever the facts may differ.
+    """
+
+    def __init__(
+        self, manager: SessionManager, session_id: str, view: ChatView, changed: Callable[[str], None]
+    ) -> None:
+        self._manager = manager
+        self._id = session_id
+        self._view = view
+        self._facts = view.facts
+        self._changed = changed
         self._is_torn = False
         """Whether what is being written has lost its beginning."""
-        self._follow: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._counting: set[asyncio.Task[None]] = set()
 
-    # ---- events ----------------------------------------------------------------------------
+    def start(self) -> None:
+        """Follow from now on."""
+        self._task = asyncio.create_task(self._run(), name=f"chat {self._id}")
+
+    async def close(self) -> None:
+        """No longer follow. The session goes on where a reply is being written."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
 
     async def _run(self) -> None:
-        assert self._id is not None
-        read_anew = partial(self._read_anew, self._id)
         with contextlib.suppress(asyncio.CancelledError):
-            await follow(self.manager, self._id, self._take, missed=read_anew, failed=self._fail)
+            await follow(self._manager, self._id, self._take, missed=self._read_anew, failed=self._view.fail)
 
-    async def _read_anew(self, session_id: str) -> None:
+    async def _read_anew(self) -> None:
         """Events were missed: tell everything from the store."""
-        snapshot = await self.manager.get(session_id)
-        facts, was_running = self.facts, self.facts.running
-        facts.status, facts.title = snapshot.status, snapshot.title or ""
+        view = self._view
+        snapshot = await self._manager.get(self._id)
+        facts, was_running = view.facts, view.busy
+        view.read(snapshot)
         facts.waits, facts.prefill, facts.load = False, None, None
-        facts.questions = [Question.of(session_id, event) for event in snapshot.pending_elicitations]
-        self._take_queue(snapshot.pending_inputs)
-        fresh = Story(self.story.name)
-        fresh.tell(snapshot.items)
-        self.has_older = snapshot.has_more_items
-        self._reset(fresh, 0)
+        view.tell_anew(snapshot.items)
+        self._count_soon()
         # What is being written has lost its beginning; it is told whole when it is complete.
         self._is_torn = facts.running
         if was_running and not facts.running:
             self._changed("ended")
         self._changed("status")
+
+    # ---- branches --------------------------------------------------------------------------
+
+    async def branched(self) -> None:
+        """Another path is active: the page tells that one."""
+        self._view.tell_branch(await self._manager.get(self._id))
+        self._count_soon()
+
+    def _count_soon(self) -> None:
+        task = asyncio.create_task(self._count_variants())
+        self._counting.add(task)
+        task.add_done_callback(self._counting.discard)
+
+    async def _count_variants(self) -> None:
+        """Tell beside the last name how many variants there are."""
+        view = self._view
+        last = view.last_response
+        row = view.story.names.get(last) if last else None
+        if row is None:
+            return
+        with contextlib.suppress(FiresideError):
+            others = await self.variants()
+            place = next((index for index, one in enumerate(others) if one["active"]), 0)
+            variant = (place + 1, len(others)) if others else None
+            if variant != row.variant:
+                row.variant, row.variant_keys = variant, view.variant_keys
+                view.page.changed(row)
+
+    async def variants(self, item: Item | None = None) -> Sequence[Mapping[str, Any]]:
+        """The variants of a message of the person, else of the last reply, else of what that answers.
+
+        As `siblings` tells them; none where there is only one.
+        """
+        view = self._view
+        last = view.last_response
+        reply = next((one for one in view.story.items.values() if last and one.response_id == last), None)
+        for one in (item,) if item is not None else (reply, view.last_message("user")):
+            if one is not None and len(others := await self._manager.siblings(one.id)) > 1:
+                return others
+        return ()
+
+    # ---- events ----------------------------------------------------------------------------
 
     async def _take(self, event: SessionEvent) -> None:
         from app.sessions import events
@@ -70,11 +124,11 @@ class Following(ChatView):
             case events.SessionInputConsumedEvent():
                 self._consumed(event)
             case events.SessionBranchEvent():
-                await self._branched()
+                await self.branched()
             case events.SessionStatusEvent():
                 await self._status(event)
             case events.ResponseCreatedEvent(response=response):
-                self._begin(response.id)
+                self._view.begin_reply(response.id)
             case events.ResponseEvent() if isinstance(event, events.TERMINAL_TYPES):
                 self._ended(event)
             case events.OutputItemDoneEvent(item=item):
@@ -84,7 +138,7 @@ class Following(ChatView):
             case events.ElicitationResolvedEvent(elicitation_id=elicitation_id):
                 self._resolved(elicitation_id)
             case events.ResponseErrorEvent(error=error):
-                self._fail(
+                self._view.fail(
                     str(error.get("message")), str(error.get("remediation") or ""), str(error.get("code"))
                 )
             case _:
@@ -96,12 +150,12 @@ class Following(ChatView):
 
         match event:
             case events.CompactionFailedEvent(error=error):
-                self.facts.summarising = False
-                self.add_note(str((error or {}).get("message", "Nothing was summarised.")))
+                self._facts.summarising = False
+                self._view.add_note(str((error or {}).get("message", "Nothing was summarised.")))
             case events.OutputFileDoneEvent(filename=name):
-                self.add_note(f"A file was made: {name or event.file_id}")
+                self._view.add_note(f"A file was made: {name or event.file_id}")
             case events.SessionNoticeEvent(message=message):
-                self.add_note(message, lost=True)
+                self._view.add_note(message, lost=True)
             case _:
                 pass
 
@@ -111,30 +165,30 @@ class Following(ChatView):
 
         match event:
             case events.OutputTextDeltaEvent(delta=delta, message_id=message_id):
-                reply = self._begin(None)
+                reply = self._view.begin_reply(None)
                 if reply.takes(message_id):
                     reply.write(delta)
-                    self.facts.prefill = self.facts.load = None
+                    self._facts.prefill = self._facts.load = None
             case events.ReasoningTextDeltaEvent(delta=delta, message_id=message_id, held=held):
-                reply = self._begin(None)
+                reply = self._view.begin_reply(None)
                 if not held and reply.takes(message_id):
                     reply.think(delta)
-                    self.facts.prefill = self.facts.load = None
+                    self._facts.prefill = self._facts.load = None
             case events.FunctionCallArgumentsDeltaEvent(delta=delta, index=index, name=name):
-                self._begin(None).write_call(index, name, delta)
-                self.facts.prefill = self.facts.load = None
+                self._view.begin_reply(None).write_call(index, name, delta)
+                self._facts.prefill = self._facts.load = None
             case events.FunctionCallOutputDeltaEvent(call_id=call_id, delta=delta):
-                self._begin(None).show_output(call_id, delta)
+                self._view.begin_reply(None).show_output(call_id, delta)
             case events.SessionPrefillEvent(done=done, total=total, reused=reused):
-                reply = self._begin(None)
+                reply = self._view.begin_reply(None)
                 if reply.tokens == 0 or total - reused > 64:
                     reply.show_prefill(done, total, reused)
-                self.facts.prefill, self.facts.load = reply.prefill, None
+                self._facts.prefill, self._facts.load = reply.prefill, None
                 reply.prompt_tokens = total
                 self._changed("prefill")
             case events.SessionModelLoadEvent(fraction=fraction):
-                self.facts.load = fraction if fraction < 1 else None
-                self._begin(None).show_loading(fraction)
+                self._facts.load = fraction if fraction < 1 else None
+                self._view.begin_reply(None).show_loading(fraction)
                 self._changed("load")
             case _:
                 return False
@@ -144,7 +198,7 @@ class Following(ChatView):
         """Events that change nothing of the page."""
         from app.sessions import events
 
-        facts = self.facts
+        facts = self._facts
         match event:
             case events.SessionUsageEvent(context_tokens=tokens, context_window=window):
                 facts.context_tokens = tokens
@@ -156,7 +210,7 @@ class Following(ChatView):
             case events.SessionTitleEvent(title=title):
                 facts.title = title or ""
             case events.SessionQueueEvent(inputs=inputs):
-                self._take_queue(inputs)
+                self._facts.take_queue(inputs)
             case events.SessionSettingsEvent(settings=settings):
                 facts.take_settings(settings)
             case events.SessionModelEvent(model=model):
@@ -176,116 +230,91 @@ class Following(ChatView):
 
     def _recount(self) -> None:
         """Something else goes to the model now: what is known of its size holds no longer."""
-        if not self.facts.running:
-            self.facts.context_tokens = None
+        if not self._facts.running:
+            self._facts.context_tokens = None
             self._changed("recount")
-
-    def _begin(self, response_id: str | None) -> LiveReply:
-        if self._reply is None or self._reply.ended:
-            self._reply = LiveReply(self.page, self.story)
-            self._begun_at = time.monotonic()
-            self.facts.stopped = self.facts.failed = False
-        reply = self._reply
-        if response_id is not None and reply.response_id is None:
-            reply.response_id = response_id
-        return reply
 
     def _consumed(self, event: SessionInputConsumedEvent) -> None:
         item = item_from_wire({**event.data, "type": event.type_})
-        reply = self._begin(event.response_id)
+        reply = self._view.begin_reply(event.response_id)
         reply.take(item)
         if event.response_id is not None:
             reply.begin(event.response_id)
         self._changed("consumed")
 
     async def _status(self, event: SessionStatusEvent) -> None:
-        facts, before = self.facts, self.facts.running
+        facts, before = self._facts, self._facts.running
         facts.status = event.status
         if facts.running:
             facts.waits = False
-            if not before or self._reply is None or self._reply.ended:
-                self._begin(event.response_id)
+            if not before or self._view.reply is None or self._view.reply.ended:
+                self._view.begin_reply(event.response_id)
         else:
             facts.prefill = facts.load = None
             facts.waits = False
-            if event.status == "failed" and event.error is not None and self._error is None:
+            if event.status == "failed" and event.error is not None and self._view.error is None:
                 error = event.error
-                self._fail(
+                self._view.fail(
                     str(error.get("message")), str(error.get("remediation") or ""), str(error.get("code"))
                 )
-            if self._reply is not None and not self._reply.ended:
-                self._reply.end("failed" if event.status == "failed" else "completed", (), None)
+            if self._view.reply is not None and not self._view.reply.ended:
+                self._view.reply.end("failed" if event.status == "failed" else "completed", (), None)
             if before:
                 if self._is_torn:
                     self._is_torn = False
-                    await self._read_anew(str(self._id))
+                    await self._read_anew()
                 await self._count_variants()
                 self._changed("ended")
         self._changed("status")
 
     def _ended(self, event: ResponseEvent) -> None:
         response = event.response
-        reply = self._reply
+        reply = self._view.reply
         if reply is None or (reply.response_id not in (None, response.id)):
             return
-        reply.end(response.status, tuple(response.output), self.facts.speed)
-        self.facts.prefill = self.facts.load = None
-        self.facts.stopped = response.status == "cancelled"
-        self.facts.failed = response.status == "failed"
+        reply.end(response.status, tuple(response.output), self._facts.speed)
+        self._facts.prefill = self._facts.load = None
+        self._facts.stopped = response.status == "cancelled"
+        self._facts.failed = response.status == "failed"
         if response.incomplete_details and response.incomplete_details.get("reason") == "max_rounds":
-            self.add_note("the number of rounds for calls is used up")
+            self._view.add_note("the number of rounds for calls is used up")
 
     def _item(self, item: Item) -> None:
-        reply = self._reply
-        if item.id in self.story.items:
+        reply = self._view.reply
+        if item.id in self._view.story.items:
             if isinstance(item, FunctionCall):
                 self._settled(item)
             return
         if isinstance(item, ErrorItem):
-            self._failed(item)
+            self._view.failed(item)
         elif reply is not None and not reply.ended:
             if item.response_id in (None, reply.response_id) or reply.response_id is None:
                 reply.take(item)
         else:
-            for entry in self.story.tell([item]):
-                self.page.add(entry)
+            for entry in self._view.story.tell([item]):
+                self._view.page.add(entry)
         if isinstance(item, FunctionCall) and item.status == "action_required":
             self._changed("client call")
 
     def _settled(self, item: FunctionCall) -> None:
         """Of arguments that a person put in place of the model's, show what they came to."""
-        call = self.story.calls.get(item.call_id)
+        call = self._view.story.calls.get(item.call_id)
         if call is not None and call.approved_arguments != item.approved_arguments:
             call.approved_arguments = item.approved_arguments
             call.target = target_of(item.approved_arguments or item.arguments)
-            self.page.changed(call)
+            self._view.page.changed(call)
 
     def _asked(self, event: ElicitationRequestEvent) -> None:
-        assert self._id is not None
         question = Question.of(self._id, event.to_wire())
-        self.facts.questions.append(question)
+        self._facts.questions.append(question)
         call_id = event.params.get("call_id")
-        if self._reply is not None and isinstance(call_id, str):
-            self._reply.set_asking(call_id, True)
+        if self._view.reply is not None and isinstance(call_id, str):
+            self._view.reply.set_asking(call_id, True)
         self._changed("asked")
 
     def _resolved(self, elicitation_id: str) -> None:
-        answered = next((one for one in self.facts.questions if one.id == elicitation_id), None)
-        self.facts.questions = [one for one in self.facts.questions if one.id != elicitation_id]
-        if self._reply is not None and answered is not None:
-            self._reply.set_asking(answered.call_id, False, answered.diff)
+        answered = next((one for one in self._facts.questions if one.id == elicitation_id), None)
+        self._facts.questions = [one for one in self._facts.questions if one.id != elicitation_id]
+        if self._view.reply is not None and answered is not None:
+            self._view.reply.set_asking(answered.call_id, False, answered.diff)
         self._changed("resolved")
-
-    def _take_queue(self, inputs: Sequence[Mapping[str, Any]]) -> None:
-        from app.sessions.turn.media import file_labels
-
-        waiting: list[tuple[str, str]] = []
-        contents: dict[str, Sequence[Mapping[str, Any]]] = {}
-        for wire in inputs:
-            item = item_from_wire(wire)
-            if isinstance(item, Message):
-                texts = [str(block.get("label") or block.get("text") or "") for block in item.content]
-                words = "".join(texts)
-                waiting.append((item.id, words if words.strip() else ", ".join(file_labels(item.content))))
-                contents[item.id] = item.content
-        self.facts.waiting, self.facts.contents = waiting, contents

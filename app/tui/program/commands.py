@@ -1,25 +1,54 @@
-"""The full-screen face as slash commands see it: dialogs for questions, the seam for news."""
+"""Slash commands: running them, and the full-screen face as they see it: dialogs for questions, the seam for
+news."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from app.commands.face import Choice, Command, FaceKind, Loaded, Rows, Screen
+from app import commands
+from app.commands.face import Choice, Command, Completion, FaceKind, Loaded, Rows, Screen
+from app.frontend.draft import mention_of
 from app.settings.config import Settings
 from app.settings.kinds import SettingError
 from app.terminal.theming import ThemeError, names
+from app.tui.program import dialogs
+from app.tui.program.copying import Copying
+from app.tui.program.model import ModelControl
+from app.tui.program.open_chats import OpenChats
+from app.tui.program.other_programs import OtherPrograms
+from app.tui.program.parts import Parts
+from app.tui.program.screens import Screens
+from app.tui.program.side import SidePane
+from app.tui.program.signal import Signal
 
 if TYPE_CHECKING:
     from app.sessions.manager import SessionManager
-    from app.tui.app import FiresideApp
+    from app.tui.shell import Program
 
 
 class TuiFace:
     """Implements `app.commands.Face`. Its questions wait for dialogs, so commands run in a worker."""
 
-    def __init__(self, app: FiresideApp) -> None:
-        self._app = app
+    def __init__(
+        self,
+        program: Program,
+        parts: Parts,
+        chats: OpenChats,
+        model: ModelControl,
+        copying: Copying,
+        others: OtherPrograms,
+        side: SidePane,
+        screens: Screens,
+    ) -> None:
+        self._program = program
+        self._parts = parts
+        self._chats = chats
+        self._model = model
+        self._copying = copying
+        self._others = others
+        self._side = side
+        self._screens = screens
 
     @property
     def kind(self) -> FaceKind:
@@ -27,99 +56,91 @@ class TuiFace:
 
     @property
     def manager(self) -> SessionManager:
-        return self._app.chat.manager
+        return self._chats.current.manager
 
     @property
     def kept(self) -> SessionManager:
-        return self._app.manager
+        return self._chats.manager
 
     @property
     def settings(self) -> Settings:
-        return self._app.settings
+        return self._program.settings
 
     @property
     def session_id(self) -> str | None:
-        return self._app.chat.id
+        return self._chats.current.id
 
     @property
     def is_private(self) -> bool:
-        return self._app.chat.private
+        return self._chats.current.private
 
     async def session(self) -> str:
-        return await self._app.chat.ensure()
+        return await self._chats.current.ensure()
 
     async def open_session(self, session_id: str) -> None:
-        await self._app.open_chat(session_id)
+        await self._chats.open_chat(session_id)
 
     async def new_session(self, *, private: bool = False) -> None:
-        await self._app.new_chat(private=private)
+        await self._chats.new_chat(private=private)
 
     async def delete_session(self, session_id: str) -> None:
-        await self._app.delete_chat(session_id)
+        await self._side.delete(session_id)
 
     async def send(self, text: str) -> None:
-        await self._app.post(text, [{"type": "input_text", "text": text}])
+        chat, blocks = await self._chats.ready(), [{"type": "input_text", "text": text}]
+        await chat.post(text, blocks, self._chats.folder, loading=self._chats.loading)
 
     def attach(self, block: Mapping[str, Any], name: str) -> None:
-        self._app.attach({"filename": name, **block})
+        self._chats.current.attached.append({"filename": name, **block})
 
     def name_file(self, name: str) -> bool:
-        from app.frontend.draft import mention_of
-
-        text = mention_of(name, self._app.folder)
+        text = mention_of(name, self._chats.folder)
         if text is not None:
             self.insert(f"{text} ")
         return text is not None
 
     def insert(self, text: str) -> None:
-        self._app.draft.paste(text, plain=True)
-        self._app.draft.focus()
+        self._parts.draft.paste(text, plain=True)
+        self._parts.draft.focus()
 
     def say(self, text: str, *, error: bool = False) -> None:
-        self._app.say(text, error=error)
+        self._parts.say(text, error=error)
 
     async def show(self, title: str, body: Rows | str) -> None:
-        from app.tui.screens.dialogs import TextDialog
-
-        await self._app.push_screen_wait(TextDialog(self._app, title, body))
+        await dialogs.show(self._program, title, body)
 
     async def read_pages(self, text: str) -> bool:
         return False
 
     async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
-        from app.tui.widgets.picker import Entry, Picker
-
-        entries = [Entry(choice.value, choice.label, choice.detail) for choice in choices]
-        return await self._app.push_screen_wait(Picker(self._app, title, entries))
+        return await dialogs.choose(self._program, title, choices)
 
     async def ask(self, question: str, default: str = "") -> str | None:
-        from app.tui.screens.dialogs import LineDialog
-
-        return await self._app.push_screen_wait(LineDialog(self._app, question, default))
+        return await dialogs.ask(self._program, question, default)
 
     async def edit_text(self, text: str) -> str | None:
-        return await self._app.in_editor(text)
+        return await self._others.edit(text)
 
     async def copy(self, text: str, what: str) -> None:
-        self._app.copy(text, what)
+        self._copying.copy(text)
 
     async def clipboard(self) -> str | None:
-        return await self._app.read_clipboard()
+        return await self._copying.read()
 
     async def screen(self, name: Screen, query: str = "") -> bool:
-        return await self._app.show_screen(name, query)
+        return await self._screens.open(self, name, query)
 
     def show_download(self, share: float | None) -> None:
-        self._app.show_download(share)
+        self._model.show_download(share)
 
     @property
     def gave_up(self) -> bool:
-        return self._app.given_up
+        return self._model.given_up
 
     async def load_model(
         self, source: str | None, options: Mapping[str, Any], loaded: Loaded | None = None
     ) -> None:
-        if await self._app.load_model(source, options) and loaded is not None:
+        if await self._model.load(source, options) and loaded is not None:
             await loaded()
 
     def themes(self) -> Sequence[str]:
@@ -127,17 +148,70 @@ class TuiFace:
 
     def set_theme(self, name: str) -> None:
         try:
-            self._app.use_theme(name)
+            self._program.use_theme(name)
         except ThemeError as err:
             raise SettingError(str(err)) from err
 
     def keys(self) -> Rows:
-        return self._app.key_rows()
+        return self._program.key_rows()
 
     def key_of(self, command: Command) -> str:
         from app.tui.screens.palette import key_of
 
-        return key_of(self._app, command)
+        return key_of(self._program, command)
 
     def quit(self) -> None:
-        self._app.action_leave()
+        self._program.exit(0)
+
+
+class Commands:
+    """Runs commands as the program's own work."""
+
+    def __init__(self, program: Program, parts: Parts, chats: OpenChats, face: TuiFace) -> None:
+        self.ran: Signal[[]] = Signal()
+        """A command was run, and what it changed is on the screen."""
+        self.face = face
+        self._program = program
+        self._parts = parts
+        self._chats = chats
+
+    def run(self, line: str) -> None:
+        """Run a slash command; what goes wrong is told in the seam."""
+        self._program.start(self._run, line, group="command")
+
+    async def _run(self, line: str) -> None:
+        await self._chats.ready()
+        await commands.run_line(self.face, line)
+        self._program.call_after_refresh(self.ran)
+
+    def open_palette(self) -> None:
+        """Any command, by name."""
+        self._program.start(self._palette, group="command")
+
+    async def _palette(self) -> None:
+        from app.tui.screens.palette import CommandPalette
+
+        palette = CommandPalette(self._program, commands.available(self.face))
+        name = await self._program.push_screen_wait(palette)
+        command = commands.find(self.face, name) if name else None
+        if command is None:
+            return
+        if self.takes_argument(command.name):
+            self._parts.draft.put(f"/{command.name} ")
+            self._parts.draft.focus()
+            return
+        await self._chats.ready()
+        await commands.run(self.face, command)
+
+    async def complete(self, line: str) -> Sequence[Completion]:
+        """What a command that is begun may become; nothing before there are chats."""
+        return await commands.complete(self.face, line) if self._chats.is_open else ()
+
+    def is_meant(self, name: str) -> bool:
+        """Whether a word behind a slash is meant as a command."""
+        return commands.is_meant(self.face, name)
+
+    def takes_argument(self, name: str) -> bool:
+        """Whether a command is nothing without more words."""
+        command = commands.find(self.face, name)
+        return command is not None and " " in command.usage and "[" not in command.usage

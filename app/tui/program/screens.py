@@ -8,154 +8,179 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from app.tui.program import dialogs
+from app.tui.program.model import ModelControl
+from app.tui.program.open_chats import OpenChats
+from app.tui.program.parts import Parts
 from app.tui.widgets.seam import News
 
 if TYPE_CHECKING:
-    from app.tui.app import FiresideApp
+    from app.commands.face import Face
+    from app.tui.screens.model_plans import Catalog
+    from app.tui.shell import Program
 
 
-async def open_screen(app: FiresideApp, name: str, query: str = "") -> bool:
-    """Open a screen and do what was chosen; False where the face has none of that name.
+class Screens:
+    """Opens screens. `catalog` is what the model picker asks about files; None: those of this machine."""
 
-    `query` is what the search begins with.
-    """
-    match name:
-        case "chats":
-            await _chats(app)
-        case "search":
-            await _search(app, query)
-        case "model":
-            await _model(app)
-        case "params":
-            await _params(app)
-        case "tools":
-            await _tools(app)
-        case "theme":
-            await _theme(app)
-        case "help" | "keys":
-            from app.tui.screens.help import KEYS, REBIND, HelpScreen
+    def __init__(
+        self,
+        program: Program,
+        parts: Parts,
+        chats: OpenChats,
+        model: ModelControl,
+        catalog: Catalog | None = None,
+    ) -> None:
+        self._program = program
+        self._parts = parts
+        self._chats = chats
+        self._model = model
+        self._catalog = catalog
 
-            await app.push_screen_wait(HelpScreen(app, page=KEYS if name == "help" else REBIND))
-        case "logs":
-            from app.tui.screens.logs import LogScreen
+    async def open(self, face: Face, name: str, query: str = "") -> bool:
+        """Open a screen and do what was chosen; False where there is none of that name.
 
-            await app.push_screen_wait(LogScreen(app))
-        case "tokens":
-            await _tokens(app)
-        case "files":
-            await _files(app)
-        case "settings":
-            from app.tui.screens.settings import SettingsScreen
+        `face` is who asks; `query` is what the search begins with.
+        """
+        match name:
+            case "chats":
+                await self._pick_chat()
+            case "search":
+                await self._search(query)
+            case "model":
+                await self._models(face)
+            case "params":
+                await self._params()
+            case "tools":
+                await self._tools()
+            case "theme":
+                await self._theme()
+            case "help" | "keys":
+                from app.tui.screens.help import KEYS, REBIND, HelpScreen
 
-            await app.push_screen_wait(SettingsScreen(app))
-        case _:
-            return False
-    return True
+                await self._program.push_screen_wait(
+                    HelpScreen(self._program, page=KEYS if name == "help" else REBIND)
+                )
+            case "logs":
+                from app.tui.screens.logs import LogScreen
 
+                await self._program.push_screen_wait(LogScreen(self._program))
+            case "tokens":
+                await self._tokens()
+            case "files":
+                await self._files()
+            case "settings":
+                from app.tui.screens.settings import SettingsScreen
 
-async def _chats(app: FiresideApp) -> None:
-    from app.tui.screens.chats import ChatsPicker
+                await self._program.push_screen_wait(SettingsScreen(self._program))
+            case _:
+                return False
+        return True
 
-    chosen = await app.push_screen_wait(ChatsPicker(app, current=app.chat.id))
-    if chosen is not None:
-        await app.open_chat(chosen)
+    async def _pick_chat(self) -> None:
+        from app.tui.screens.chats import ChatsPicker
 
+        chosen = await self._program.push_screen_wait(
+            ChatsPicker(self._program, current=self._chats.current.id)
+        )
+        if chosen is not None:
+            await self._chats.open_chat(chosen)
 
-async def _search(app: FiresideApp, query: str) -> None:
-    from app.tui.screens.search import SearchScreen
+    async def _search(self, query: str) -> None:
+        from app.tui.screens.search import SearchScreen
 
-    found = await app.push_screen_wait(SearchScreen(app, query=query))
-    if found is not None:
-        await app.open_chat(found.session_id, item_id=found.item_id or None, query=found.query)
-        at, count = app.transcript.found
-        if count:
-            app.seam.say(News(f"match {at} of {count}", hints=(("esc", "unmarks"),)))
+        found = await self._program.push_screen_wait(SearchScreen(self._program, query=query))
+        if found is not None:
+            await self._chats.open_chat(found.session_id, item_id=found.item_id or None, query=found.query)
+            at, count = self._parts.transcript.found
+            if count:
+                self._parts.seam.say(News(f"match {at} of {count}", hints=(("esc", "unmarks"),)))
 
+    async def _models(self, face: Face) -> None:
+        from app.models import catalog
+        from app.tui.screens.models import ModelPicker
 
-async def _model(app: FiresideApp) -> None:
-    from app.models import catalog
-    from app.tui.screens.models import ModelPicker
+        await self._chats.ready()
+        looking = News("looking for models")
+        self._parts.seam.say(looking)
+        try:
+            models = await self._chats.manager.models()
+        finally:
+            self._parts.seam.withdraw(looking)
+        picker = ModelPicker(
+            self._program, models, card=self._chats.manager.card, catalog=self._catalog or catalog
+        )
+        choice = await self._program.push_screen_wait(picker)
+        if choice is None:
+            return
+        source = choice.source or await self._download(face, choice.query)
+        if (
+            source
+            and await self._model.load(source, choice.options)
+            and self._chats.current.facts.model is not None
+        ):
+            await self._chats.current.manager.set_model_override(await self._chats.current.ensure(), source)
 
-    await app.ready()
-    looking = News("looking for models")
-    app.seam.say(looking)
-    try:
-        models = await app.manager.models()
-    finally:
-        app.seam.withdraw(looking)
-    picker = ModelPicker(app, models, card=app.manager.card, catalog=app.catalog or catalog)
-    choice = await app.push_screen_wait(picker)
-    if choice is None:
-        return
-    source = choice.source or await _download(app, choice.query)
-    if source and await app.load_model(source, choice.options) and app.chat.facts.model is not None:
-        await app.chat.manager.set_model_override(await app.chat.ensure(), source)
+    async def _download(self, face: Face, query: str = "") -> str | None:
+        """A model that is fetched from the hub after a look at what it takes; None where nothing came."""
+        from app.commands.models import fetch_model
+        from app.exits import Failure
 
+        title = "a model on the hub: owner/name, or owner/name:Q4_K_M"
+        name = await dialogs.ask(self._program, title, query)
+        if not name or not name.strip():
+            return None
+        self._parts.say("asking the hub")
+        try:
+            return await fetch_model(face, name)
+        except Failure as err:
+            self._parts.say(str(err), error=True)
+            return None
 
-async def _download(app: FiresideApp, query: str = "") -> str | None:
-    """A model that is fetched from the hub after a look at what it takes; None where nothing came."""
-    from app.commands.models import fetch_model
-    from app.exits import Failure
-    from app.tui.screens.dialogs import LineDialog
+    async def _params(self) -> None:
+        from app.tui.screens.params import ParamsScreen
 
-    title = "a model on the hub: owner/name, or owner/name:Q4_K_M"
-    name = await app.push_screen_wait(LineDialog(app, title, query))
-    if not name or not name.strip():
-        return None
-    app.say("asking the hub")
-    try:
-        return await fetch_model(app.face, name)
-    except Failure as err:
-        app.say(str(err), error=True)
-        return None
+        session_id, manager = await self._chats.current.ensure(), self._chats.current.manager
+        defaults = self._chats.manager.residency.get("defaults")
+        await self._program.push_screen_wait(
+            ParamsScreen(self._program, session_id, manager=manager, model_defaults=defaults)
+        )
 
+    async def _tools(self) -> None:
+        from app.tui.screens.tools import ToolsPicker
 
-async def _params(app: FiresideApp) -> None:
-    from app.tui.screens.params import ParamsScreen
+        session_id, manager = await self._chats.current.ensure(), self._chats.current.manager
+        await self._program.push_screen_wait(ToolsPicker(self._program, session_id, manager=manager))
 
-    session_id, manager = await app.chat.ensure(), app.chat.manager
-    defaults = app.manager.residency.get("defaults")
-    await app.push_screen_wait(ParamsScreen(app, session_id, manager=manager, model_defaults=defaults))
+    async def _tokens(self) -> None:
+        from app.tui.screens.tokens import TokenView, last_tokens, record_tokens
 
+        manager, session_id = self._chats.current.manager, await self._chats.current.ensure()
+        item_id, tokens = await last_tokens(manager, session_id)
+        view = TokenView(self._program, tokens, lambda: record_tokens(manager, session_id))
+        chosen = await self._program.push_screen_wait(view)
+        if chosen is not None:
+            async with self._parts.telling():
+                await manager.continue_from(item_id, chosen.index, chosen.token_id)
 
-async def _tools(app: FiresideApp) -> None:
-    from app.tui.screens.tools import ToolsPicker
+    async def _files(self) -> None:
+        from app.frontend.draft import mention
+        from app.tui.screens.files import FilesPicker
 
-    session_id, manager = await app.chat.ensure(), app.chat.manager
-    await app.push_screen_wait(ToolsPicker(app, session_id, manager=manager))
+        path = await self._program.push_screen_wait(FilesPicker(self._program, self._chats.folder))
+        if path is not None:
+            self._parts.draft.insert_text(f"{mention(path)} ")
+            self._parts.draft.focus()
 
+    async def _theme(self) -> None:
+        from app.settings.config import store
+        from app.settings.kinds import SettingError
+        from app.tui.screens.themes import ThemePicker
 
-async def _tokens(app: FiresideApp) -> None:
-    from app.tui.screens.tokens import TokenView, last_tokens, record_tokens
-
-    manager, session_id = app.chat.manager, await app.chat.ensure()
-    item_id, tokens = await last_tokens(manager, session_id)
-    view = TokenView(app, tokens, lambda: record_tokens(manager, session_id))
-    chosen = await app.push_screen_wait(view)
-    if chosen is not None:
-        async with app.telling():
-            await manager.continue_from(item_id, chosen.index, chosen.token_id)
-
-
-async def _files(app: FiresideApp) -> None:
-    from app.frontend.draft import mention
-    from app.tui.screens.files import FilesPicker
-
-    path = await app.push_screen_wait(FilesPicker(app, app.folder))
-    if path is not None:
-        app.draft.insert_text(f"{mention(path)} ")
-        app.draft.focus()
-
-
-async def _theme(app: FiresideApp) -> None:
-    from app.settings.config import store
-    from app.settings.kinds import SettingError
-    from app.tui.screens.themes import ThemePicker
-
-    chosen = await app.push_screen_wait(ThemePicker(app))
-    if chosen is None:
-        return
-    try:
-        await asyncio.to_thread(store, "theme", chosen)
-    except (OSError, SettingError) as err:
-        app.say(f"The theme applies only until you quit: {err}", error=True)
+        chosen = await self._program.push_screen_wait(ThemePicker(self._program))
+        if chosen is None:
+            return
+        try:
+            await asyncio.to_thread(store, "theme", chosen)
+        except (OSError, SettingError) as err:
+            self._parts.say(f"The theme applies only until you quit: {err}", error=True)

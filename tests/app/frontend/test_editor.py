@@ -40,7 +40,7 @@ async def test_it_gets_the_draft_and_gives_it_back(editor: Path) -> None:
     async with running() as run:
         await run.type("draft")
         await run.pilot.press("ctrl+g")
-        await run.until(lambda: run.app.draft.text == "draft and more")
+        await run.until(lambda: run.app.parts.draft.text == "draft and more")
     assert list((paths.state_dir() / "drafts").glob("message-*")) == []
 
 
@@ -50,15 +50,15 @@ async def test_a_reply_is_written_and_stored_while_it_is_open(editor: Path, tmp_
     async with running([["one", Pause(until=gate), " two"]]) as run:
         await run.send("count")
         await run.until(lambda: run.texts("answer") == ["one"])
-        run.app.draft.put("next")
+        run.app.parts.draft.put("next")
         await run.pilot.press("ctrl+g")
         gate.set()
         await run.until(lambda: not run.app.chat.busy)
         assert run.texts("answer") == ["one two"]
         assert (await run.items())[-1].text == "one two"
-        assert run.app.draft.text == "next"
+        assert run.app.parts.draft.text == "next"
         done.touch()
-        await run.until(lambda: run.app.draft.text == "next edited")
+        await run.until(lambda: run.app.parts.draft.text == "next edited")
 
 
 @pytest.mark.parametrize(
@@ -71,11 +71,11 @@ async def test_one_that_fails_leaves_the_draft_and_what_it_saved(editor: Path, e
         await run.type("draft")
         await run.pilot.press("ctrl+g")
         await run.until(lambda: told in run.seam)
-        assert run.app.draft.text == "draft"
-        assert "Press up to find what was saved" in run.app.seam.news.text
-        run.app.draft.put("")
+        assert run.app.parts.draft.text == "draft"
+        assert "Press up to find what was saved" in run.app.parts.seam.news.text
+        run.app.parts.draft.put("")
         await run.pilot.press("up")
-        assert run.app.draft.text == "draft saved"
+        assert run.app.parts.draft.text == "draft saved"
 
 
 async def test_one_that_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ async def test_one_that_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> N
         await run.type("draft")
         await run.pilot.press("ctrl+g")
         await run.until(lambda: "could not be started" in run.seam)
-        assert run.app.draft.text == "draft"
+        assert run.app.parts.draft.text == "draft"
 
 
 async def test_leaving_while_it_is_open_keeps_what_it_saved(editor: Path, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ async def test_leaving_while_it_is_open_keeps_what_it_saved(editor: Path, tmp_pa
         await run.type("draft")
         await run.pilot.press("ctrl+g")
         await run.until(opened.exists)
-        history = run.app.draft.history_of_messages
+        history = run.app.parts.draft.history_of_messages
     assert history.older("", "") == "draft saved"
 
 
@@ -147,10 +147,10 @@ async def main(guard):
     engine = ScriptedEngine([["one", Pause(until=gate), " two three"]])
     make = lambda start: SessionManager(engine=engine, store=Store(None))
     app = FiresideApp(Start(resolve({})), palette(read("hearth")), UNICODE, make=make, motion=False)
-    app.fd_guard = guard
+    app.window.fd_guard = guard
     watching = asyncio.create_task(watch())
     await app.run_async()
-    await app.close_down()
+    await app.startup.close_down()
 
 with FdGuard(Path(sys.argv[1], "native.log")) as guard:
     asyncio.run(main(guard))
@@ -225,7 +225,7 @@ async def test_an_editor_that_comes_back_at_once_is_told_and_its_file_stays(edit
         kept = list((paths.state_dir() / "drafts").glob("message-*"))
         assert len(kept) == 1 and kept[0].read_text() == "draft"
         assert "came back at once" in run.seam and kept[0].name in run.seam
-        assert run.app.draft.text == "draft"
+        assert run.app.parts.draft.text == "draft"
 
 
 async def test_an_editor_that_takes_its_time_may_change_nothing(

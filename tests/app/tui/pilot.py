@@ -46,14 +46,14 @@ class Running:
 
     async def send(self, text: str) -> None:
         """Write a message at once and press enter."""
-        self.app.draft.put(text)
+        self.app.parts.draft.put(text)
         await self.pilot.press("enter")
 
     async def queue(self, *texts: str) -> None:
         """Send messages while a reply runs, each once the one before it waits."""
         for count, text in enumerate(texts, 1):
             await self.send(text)
-            await self.until(lambda count=count: len(self.app.waiting.messages) == count)
+            await self.until(lambda count=count: len(self.app.parts.waiting.messages) == count)
 
     async def ask(self, text: str) -> None:
         """Send a message and wait until its reply is there."""
@@ -63,7 +63,7 @@ class Running:
 
     @property
     def entries(self) -> Sequence[Entry]:
-        return self.app.chat.story.entries
+        return self.app.chat.view.story.entries
 
     def texts(self, kind: str) -> list[str]:
         """The sources of the entries of a kind."""
@@ -74,10 +74,10 @@ class Running:
 
     @property
     def seam(self) -> str:
-        news = self.app.seam.news
+        news = self.app.parts.seam.news
         if news is not None and news.error:
             return news.text  # a long one stands in several rows
-        return "".join(text for text, _ in self.app.seam.spans)
+        return "".join(text for text, _ in self.app.parts.seam.spans)
 
     def screen(self) -> list[str]:
         """The rows of the screen, without colours."""
@@ -141,4 +141,4 @@ async def running(
         run = Running(app, pilot, engine)
         await run.until(lambda: app.model.name or not wait)
         yield run
-    await app.close_down()
+    await app.startup.close_down()

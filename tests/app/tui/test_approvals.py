@@ -59,8 +59,8 @@ def call(call_id: str = "c1", name: str = "keep", **arguments: Any) -> ToolCall:
 async def asked(run: Running, text: str = "do it") -> None:
     """Send a message and wait until the card takes keys."""
     await run.send(text)
-    await run.until(lambda: run.app.approval.question is not None)
-    await run.until(lambda: run.app.approval.armed)
+    await run.until(lambda: run.app.parts.approval.question is not None)
+    await run.until(lambda: run.app.parts.approval.armed)
 
 
 async def chosen(run: Running, key: str) -> None:
@@ -73,7 +73,7 @@ async def test_what_is_wrong_with_arguments_is_told_until_they_change() -> None:
     async with running([[call(text="x")], ["done"]], tools=[Recorder()]) as run:
         await asked(run)
         await run.pilot.press("e")
-        await run.until(lambda: run.app.approval.field.has_focus)
+        await run.until(lambda: run.app.parts.approval.field.has_focus)
         await run.pilot.press("x", "enter")
         await run.until(lambda: any("That is not JSON" in row for row in run.screen()))
         await run.pilot.press("backspace")
@@ -94,27 +94,27 @@ async def test_once_runs_exactly_what_was_shown() -> None:
         await asked(run)
         rows = "\n".join(run.screen())
         assert "approve?" in rows and "keep" in rows and "notes.txt" in rows and "hello" in rows
-        assert run.app.approval.has_focus
+        assert run.app.parts.approval.has_focus
         assert "1 asking" in rows
         await run.pilot.press("y")
         await run.until(lambda: run.texts("answer") == ["done"])
         assert tool.calls == [{"path": "notes.txt", "text": "hello"}]
-        assert run.app.approval.question is None
-        assert run.app.draft.has_focus
+        assert run.app.parts.approval.question is None
+        assert run.app.parts.draft.has_focus
 
 
 async def test_keys_are_ignored_at_first_and_never_typed_through() -> None:
     tool = Recorder()
     async with running([[call(text="x")], ["done"]], tools=[tool]) as run:
         await run.send("do it")
-        await run.until(lambda: run.app.approval.question is not None)
-        if not run.app.approval.armed:
+        await run.until(lambda: run.app.parts.approval.question is not None)
+        if not run.app.parts.approval.armed:
             await run.pilot.press("y", "enter", "a")
-            assert run.app.approval.question is not None
+            assert run.app.parts.approval.question is not None
         assert tool.calls == []
-        await run.until(lambda: run.app.approval.armed)
+        await run.until(lambda: run.app.parts.approval.armed)
         await run.pilot.press("enter", "q", "7")
-        assert run.app.approval.question is not None
+        assert run.app.parts.approval.question is not None
         assert tool.calls == []
 
 
@@ -126,19 +126,19 @@ async def test_a_half_typed_message_keeps_the_keys() -> None:
         await run.until(lambda: run.app.chat.busy)
         await run.type("yes, and")
         gate.set()
-        await run.until(lambda: run.app.approval.armed)
-        assert run.app.draft.has_focus
+        await run.until(lambda: run.app.parts.approval.armed)
+        assert run.app.parts.draft.has_focus
         await run.pilot.pause()
         assert "tab answers" in "\n".join(run.screen())
         await run.type(" yay")
-        assert run.app.draft.text == "yes, and yay"
+        assert run.app.parts.draft.text == "yes, and yay"
         assert tool.calls == []
         await run.pilot.press("tab")
-        await run.until(lambda: run.app.approval.has_focus)
+        await run.until(lambda: run.app.parts.approval.has_focus)
         await run.pilot.press("tab")
-        await run.until(lambda: run.app.draft.has_focus)
+        await run.until(lambda: run.app.parts.draft.has_focus)
         await run.pilot.press("tab")
-        await run.until(lambda: run.app.approval.has_focus)
+        await run.until(lambda: run.app.parts.approval.has_focus)
         await run.pilot.press("y")
         await run.until(lambda: tool.calls == [{"text": "x"}])
 
@@ -164,7 +164,7 @@ async def test_refusing_with_a_reason_goes_on() -> None:
     async with running([[call(text="x")], ["understood"]], tools=[tool]) as run:
         await asked(run)
         await run.pilot.press("n")
-        await run.until(lambda: run.app.approval.field.has_focus)
+        await run.until(lambda: run.app.parts.approval.field.has_focus)
         await run.type("not today")
         await run.pilot.press("enter")
         await run.until(lambda: run.texts("answer") == ["understood"])
@@ -190,7 +190,7 @@ async def test_escape_while_asked_answers_no_and_stops() -> None:
         await run.pilot.press("escape")
         await run.until(lambda: not run.app.chat.busy)
         assert tool.calls == []
-        assert run.app.approval.question is None
+        assert run.app.parts.approval.question is None
 
 
 async def test_edited_arguments_are_shown_again_and_run_as_shown() -> None:
@@ -198,7 +198,7 @@ async def test_edited_arguments_are_shown_again_and_run_as_shown() -> None:
     async with running([[call(text="x")], ["done"]], tools=[tool]) as run:
         await asked(run)
         await run.pilot.press("e")
-        field = run.app.approval.field
+        field = run.app.parts.approval.field
         await run.until(lambda: field.has_focus)
         field.load_text('{"text": "x"')
         await run.pilot.press("enter")
@@ -208,7 +208,7 @@ async def test_edited_arguments_are_shown_again_and_run_as_shown() -> None:
         await run.until(lambda: "mine\u241b[2J" in "\n".join(run.screen()))
         assert "this chat" not in "\n".join(run.screen())
         assert tool.calls == []
-        await run.until(lambda: run.app.approval.armed)
+        await run.until(lambda: run.app.parts.approval.armed)
         await run.pilot.press("y")
         await run.until(lambda: tool.calls == [{"text": "mine\x1b[2J"}])
         shown = next(entry for entry in run.entries if entry.kind == "tool")
@@ -246,7 +246,7 @@ async def test_two_questions_are_counted_and_come_one_after_the_other() -> None:
         assert "2 asking" in "\n".join(run.screen())
         await run.pilot.press("y")
         await run.until(lambda: len(run.app.chat.facts.questions) == 1)
-        await run.until(lambda: run.app.approval.armed)
+        await run.until(lambda: run.app.parts.approval.armed)
         await run.pilot.press("y")
         await run.until(lambda: run.texts("answer") == ["done"])
         assert [one["text"] for one in tool.calls] == ["first", "second"]
@@ -268,13 +268,13 @@ async def test_a_form_asks_field_by_field() -> None:
     tool = Asker(schema={"type": "object", "properties": properties, "required": ["name", "count"]})
     async with running([[call()], ["done"]], tools=[tool]) as run:
         await asked(run)
-        await run.until(lambda: run.app.approval.field.has_focus)
+        await run.until(lambda: run.app.parts.approval.field.has_focus)
         await run.type("box")
         await run.pilot.press("enter")
         await run.type("many")
         await run.pilot.press("enter")
         await run.until(lambda: "whole number" in "\n".join(run.screen()))
-        run.app.approval.field.load_text("3")
+        run.app.parts.approval.field.load_text("3")
         await run.pilot.press("enter")
         await run.until(lambda: tool.answers == [{"name": "box", "count": 3}])
 
@@ -291,10 +291,10 @@ async def test_another_chat_that_asks_is_counted() -> None:
         gate.set()
         await run.until(lambda: first.facts.asking == 1)
         await run.until(lambda: "1 asking" in "\n".join(run.screen()))
-        assert run.app.approval.question is None
+        assert run.app.parts.approval.question is None
         assert first.id is not None
-        await run.app.open_chat(first.id)
-        await run.until(lambda: run.app.approval.armed and run.app.approval.has_focus)
+        await run.app.chats.open_chat(first.id)
+        await run.until(lambda: run.app.parts.approval.armed and run.app.parts.approval.has_focus)
         await run.pilot.press("y")
         await run.until(lambda: tool.calls == [{"text": "x"}])
 
@@ -319,9 +319,9 @@ async def test_a_mode_that_refuses_answers_the_open_question() -> None:
     tool = Recorder()
     async with running([[call(text="x")], ["I see."]], tools=[tool]) as run:
         await run.send("hi")
-        await run.until(lambda: run.app.approval.question is not None)
+        await run.until(lambda: run.app.parts.approval.question is not None)
         await run.app.chat.manager.configure(await run.app.chat.ensure(), approve="plan")
-        await run.until(lambda: run.app.approval.question is None)
+        await run.until(lambda: run.app.parts.approval.question is None)
         await run.until(lambda: "I see." in "\n".join(run.screen()))
         assert tool.calls == [] and "not run" in "\n".join(run.screen())
 
@@ -334,7 +334,7 @@ def launch(command: str, network: bool = False) -> str:
 async def test_what_became_of_edited_arguments_is_shown() -> None:
     async with running([[call(name="launch", command="ls")], ["done"]], tools=[launch]) as run:
         await asked(run)
-        question = run.app.approval.question
+        question = run.app.parts.approval.question
         assert question is not None
         edited = {"arguments": {"command": "ls", "network": "yes"}}
         await run.app.chat.answer(question, "accept", edited)

@@ -45,9 +45,9 @@ async def test_a_reply_calls_who_left(tells: bool) -> None:
         await run.until(lambda: run.texts("answer") == ["one"])
         if tells:
             run.app.post_message(events.AppBlur())
-            await run.until(lambda: run.app.attention.focused is False)
+            await run.until(lambda: run.app.window.attention.focused is False)
         else:
-            run.app._key_at -= LONG_S
+            run.app.window._key_at -= LONG_S
         gate.set()
         await run.until(lambda: rung)
 
@@ -60,6 +60,6 @@ async def test_it_is_silent_for_who_is_here_and_where_it_is_off() -> None:
             rung: list[bool] = []
             run.app.bell = lambda rung=rung: rung.append(True)
             if fields:
-                run.app._key_at -= LONG_S
+                run.app.window._key_at -= LONG_S
             await run.ask("hi")
             assert not rung

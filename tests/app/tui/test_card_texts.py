@@ -30,9 +30,9 @@ async def test_a_call_its_names_and_the_field_that_edits_it() -> None:
         await asked(run)
         nothing_raw(run)
         await run.pilot.press("e")
-        await run.until(lambda: run.app.approval.field.has_focus)
+        await run.until(lambda: run.app.parts.approval.field.has_focus)
         nothing_raw(run)
-        assert RAW.search(run.app.approval.field.text) is None
+        assert RAW.search(run.app.parts.approval.field.text) is None
 
 
 @pytest.mark.parametrize("kind", ["string", "array", "choice"])
@@ -51,8 +51,8 @@ async def test_a_form_its_titles_its_choices_and_its_defaults(kind: str) -> None
     async with running([[call()], ["done"]], tools=[tool]) as run:
         await asked(run)
         if kind != "choice":
-            await run.until(lambda: run.app.approval.field.has_focus)
-            text = run.app.approval.field.text
+            await run.until(lambda: run.app.parts.approval.field.has_focus)
+            text = run.app.parts.approval.field.text
             assert RAW.search(text) is None and text.count("\n") <= 4
         nothing_raw(run)
 
@@ -62,7 +62,7 @@ async def test_lines_that_come_together_fill_in_one_field() -> None:
     tool = Asker(schema={"type": "object", "properties": properties, "required": ["one", "two"]})
     async with running([[call()], ["done"]], tools=[tool]) as run:
         await asked(run)
-        field = run.app.approval.field
+        field = run.app.parts.approval.field
         await run.until(lambda: field.has_focus)
         for char in "a\nb\nc\n":
             run.app.post_message(Key("enter", "\r") if char == "\n" else Key(char, char))

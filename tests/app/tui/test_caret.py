@@ -46,7 +46,7 @@ async def test_a_dialog_and_what_comes_after_it() -> None:
 async def test_sizes() -> None:
     words = "word " * 30
     async with running(size=(140, 40)) as run:
-        run.app.draft.put(words + "end")
+        run.app.parts.draft.put(words + "end")
         await stands(run, "end", 3)
         for size in ((80, 24), (60, 20), (160, 50), (40, 12)):
             await run.pilot.resize_terminal(*size)
@@ -61,24 +61,24 @@ async def test_the_side_pane_and_a_queue_move_the_draft() -> None:
         await run.pilot.press("f2")
         await stands(run, "draft", 5)
         await run.pilot.press("ctrl+j", "x")
-        run.app.draft.move_cursor((0, 2))
+        run.app.parts.draft.move_cursor((0, 2))
         await stands(run, "draft", 2)
 
 
 async def test_a_card_that_appears_and_its_field() -> None:
     tool = Recorder()
     async with running([[call(text="first words")], ["done"]], tools=[tool]) as run:
-        run.app.draft.put("go")
+        run.app.parts.draft.put("go")
         await run.pilot.press("enter")
         await asked(run)
-        await run.until(lambda: run.app.approval.has_focus)
-        await run.until(lambda: run.app.cursor_position == run.app.draft.cursor_screen_offset)
+        await run.until(lambda: run.app.parts.approval.has_focus)
+        await run.until(lambda: run.app.cursor_position == run.app.parts.draft.cursor_screen_offset)
         await run.pilot.pause(0.6)
         await run.pilot.press("e")
-        await run.until(lambda: run.app.approval.field.has_focus)
-        await run.until(lambda: run.app.cursor_position == run.app.approval.field.cursor_screen_offset)
+        await run.until(lambda: run.app.parts.approval.field.has_focus)
+        await run.until(lambda: run.app.cursor_position == run.app.parts.approval.field.cursor_screen_offset)
         await run.pilot.resize_terminal(60, 20)
-        field = run.app.approval.field
+        field = run.app.parts.approval.field
         await run.until(lambda: field.region.width < 60)
         await run.until(
             lambda: (

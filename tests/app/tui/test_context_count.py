@@ -54,8 +54,8 @@ async def test_a_fork_is_counted_as_long_as_it_is() -> None:
         await run.ask("first words")
         await run.ask("second words")
         before = run.app.chat
-        first = next(item for item in before.story.items.values() if item.response_id is not None)
-        run.app.fork_from(first)
+        first = next(item for item in before.view.story.items.values() if item.response_id is not None)
+        run.app.blocks.fork(first)
         await run.until(lambda: run.app.chat is not before)
         assert run.texts("answer") == ["one two three"]
         await counted(run)
@@ -90,8 +90,8 @@ async def test_what_is_not_known_is_no_number(monkeypatch: pytest.MonkeyPatch) -
         await run.ask("words")
         await run.ask("more")
         monkeypatch.setattr(SessionManager, "context", never)
-        first = next(item for item in run.app.chat.story.items.values() if item.response_id is not None)
-        run.app.fork_from(first)
+        first = next(item for item in run.app.chat.view.story.items.values() if item.response_id is not None)
+        run.app.blocks.fork(first)
         await run.until(asked.is_set)
         assert "ctx -/8k" in bar(run)
         await run.ask("it is answered although nobody counts")
@@ -110,7 +110,7 @@ async def test_nothing_is_counted_after_a_turn_that_failed(monkeypatch: pytest.M
     engine = ScriptedEngine([[EngineError("The engine ended.")], ["yes"]])
     async with running(engine=engine) as run:
         await run.send("words")
-        await run.until(lambda: run.app.chat.error)
+        await run.until(lambda: run.app.chat.view.error)
         await run.until(lambda: "ctx -/8k" in bar(run))
         await run.until(lambda: not any(w.group == "context" and not w.is_finished for w in run.app.workers))
         assert asked == []

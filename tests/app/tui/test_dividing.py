@@ -40,7 +40,7 @@ async def test_the_answer_begins_at_a_line_that_is_picked(tmp_path: Path) -> Non
         await run.pilot.press("down", "down", "down", "enter")
         await divided(run, thought, answer)
         copied: list[str] = []
-        run.app.copy = lambda text, what: copied.append(text)
+        run.app.copying.copy = lambda text: copied.append(text)
         await run.send("/copy")
         await run.until(lambda: copied == [answer])
         exported = await run.app.manager.export(run.app.chat.id, "markdown")

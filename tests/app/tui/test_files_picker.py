@@ -16,7 +16,7 @@ async def test_attach_lets_a_file_be_found(tmp_path: Path) -> None:
         await run.until(lambda: isinstance(run.app.screen, FilesPicker) and run.app.screen.chosen)
         await run.type("pln")
         await run.pilot.press("enter")
-        await run.until(lambda: "the plan.txt" in run.app.draft.text)
+        await run.until(lambda: "the plan.txt" in run.app.parts.draft.text)
         await run.pilot.press("enter")
         await run.until(lambda: run.texts("answer") == ["read it"])
         assert "the secret plan" in str(run.engine.requests[0].messages[-1]["content"])

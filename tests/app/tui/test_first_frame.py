@@ -78,24 +78,24 @@ def test_the_first_frame_imports_only_what_it_shows() -> None:
 async def test_letters_are_written_at_once_and_a_key_that_means_more_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    goes_on, load = threading.Event(), parts._import_parts
+    goes_on, load = threading.Event(), parts._import_later
 
     def held() -> None:
         goes_on.wait()
         load()
 
-    monkeypatch.setattr(parts, "_import_parts", held)
+    monkeypatch.setattr(parts, "_import_later", held)
     async with running([["an answer"]], wait=False) as run:
         try:
             await run.type("hi")
-            await run.until(lambda: run.app.draft.text == "hi")
+            await run.until(lambda: run.app.parts.draft.text == "hi")
             await run.pilot.press("enter")
-            assert run.app.draft.text == "hi"
+            assert run.app.parts.draft.text == "hi"
         finally:
             goes_on.set()
         await run.until(lambda: run.texts("answer") == ["an answer"])
         assert run.texts("user") == ["hi"]
-        assert run.app.draft.text == ""
+        assert run.app.parts.draft.text == ""
 
 
 def test_the_manager_of_an_engine_in_a_process_of_its_own_brings_no_native_code() -> None:

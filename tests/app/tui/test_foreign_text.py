@@ -152,12 +152,12 @@ async def test_the_program_shows_nothing_that_a_terminal_obeys(tmp_path: Path) -
         await run.app.manager.configure(run.app.chat.id, system=ODD)
         nothing_raw(run)
         await run.pilot.press("f2")  # the pane of chats
-        await run.until(lambda: run.app.side_open)
+        await run.until(lambda: run.app.parts.side_open)
         nothing_raw(run)
         await run.pilot.press("f2")
-        run.app.draft.focus()
+        run.app.parts.draft.focus()
         await run.type("/")  # the list above the draft
-        await run.until(lambda: run.app.completion.display)
+        await run.until(lambda: run.app.parts.completion.display)
         nothing_raw(run)
         await run.pilot.press("escape", "backspace")
         run.app.say(ODD, error=True)

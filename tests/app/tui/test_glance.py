@@ -17,7 +17,7 @@ from app.settings.config import resolve
 from app.terminal.glyphs import UNICODE
 from app.terminal.theming import palette, read
 from app.tui.app import FiresideApp
-from app.tui.program import model
+from app.tui.program import startup
 from backend.engines.scripted import ScriptedEngine
 from tests.app.tui.pilot import Running
 
@@ -42,11 +42,11 @@ async def test_its_messages_are_shown_first_and_stay(
         goes_on.wait()
         return SessionManager(engine=engine, store=Store(file))
 
-    monkeypatch.setattr(model, "make_manager", make)
+    monkeypatch.setattr(startup, "make_manager", make)
     look = palette(read("hearth"))
     app = FiresideApp(Start(resolve({}), **start), look, UNICODE, make=make, motion=False)  # type: ignore[arg-type]
     drawn: list[int] = []
-    app.drawn = lambda: drawn.append(len(app.transcript.page.entries))
+    app.startup.drawn = lambda: drawn.append(len(app.parts.transcript.page.entries))
     async with app.run_test(size=(100, 32)) as pilot:
         run = Running(app, pilot, engine)
         try:
@@ -54,7 +54,7 @@ async def test_its_messages_are_shown_first_and_stay(
             assert app.chat.id is None
             await run.until(lambda: drawn)
             assert drawn == [2]  # the messages were there when all else may begin
-            app.draft.put("go on")
+            app.parts.draft.put("go on")
             await pilot.press("enter")
         finally:
             goes_on.set()
@@ -62,4 +62,4 @@ async def test_its_messages_are_shown_first_and_stay(
         assert run.texts("user") == ["a question", "go on"]
         assert run.texts("answer") == ["the **last** word", "an answer"]
         assert sum("the last word" in row for row in run.screen()) == 1
-    await app.close_down()
+    await app.startup.close_down()

@@ -26,34 +26,34 @@ def press_together(run: Running, *keys: str) -> None:
 
 async def test_keys_that_come_together_write_what_they_say() -> None:
     async with running([["yes"]]) as run:
-        run.app.draft.focus()
+        run.app.parts.draft.focus()
         press_together(run, *TOGETHER)
-        await run.until(lambda: run.app.draft.text.endswith("."))
-        assert run.app.draft.text == WRITTEN
+        await run.until(lambda: run.app.parts.draft.text.endswith("."))
+        assert run.app.parts.draft.text == WRITTEN
 
 
 async def test_a_letter_with_alt_is_not_written() -> None:
     async with running([["yes"]]) as run:
         run.app.post_message(events.Key("alt+u", "u"))
         press_together(run, "a", ".")
-        await run.until(lambda: run.app.draft.text.endswith("."))
-        assert run.app.draft.text == "a."
+        await run.until(lambda: run.app.parts.draft.text.endswith("."))
+        assert run.app.parts.draft.text == "a."
 
 
 async def test_they_write_a_reason_too() -> None:
     async with running([[call(text="x")], ["done"]], tools=[Recorder()]) as run:
         await asked(run)
         await run.pilot.press("n")
-        await run.until(lambda: run.app.approval.field.has_focus)
+        await run.until(lambda: run.app.parts.approval.field.has_focus)
         press_together(run, *TOGETHER)
-        await run.until(lambda: run.app.approval.field.text.endswith("."))
-        assert run.app.approval.field.text == WRITTEN
+        await run.until(lambda: run.app.parts.approval.field.text.endswith("."))
+        assert run.app.parts.approval.field.text == WRITTEN
 
 
 async def test_they_write_a_line_too() -> None:
     async with running([["yes"]]) as run:
         await run.ask("hi")
-        run.app.run_command("/rename")
+        run.app.commands.run("/rename")
         await run.until(lambda: isinstance(run.app.screen, LineDialog))
         line = run.app.screen.query_one(Input)
         press_together(run, *TOGETHER)

@@ -113,13 +113,13 @@ async def test_typed_wide_spaces_and_joiners_are_in_the_draft() -> None:
     async with running([["hello"]]) as run:
         for character in "a\u3000b\u00a0👨\u200d👩":
             run.app.post_message(Key(character, character))
-        await run.until(lambda: run.app.draft.text == "a\u3000b\u00a0👨\u200d👩")
+        await run.until(lambda: run.app.parts.draft.text == "a\u3000b\u00a0👨\u200d👩")
 
 
 async def test_rare_line_ends_of_a_paste_part_its_words() -> None:
     async with running([["hello"]]) as run:
         run.app.post_message(Paste("one\x0btwo\x0cthree\x85four\u2028five"))
-        await run.until(lambda: run.app.draft.text == "one\ntwo\nthree\nfour\nfive")
+        await run.until(lambda: run.app.parts.draft.text == "one\ntwo\nthree\nfour\nfive")
 
 
 @pytest.mark.timeout(120)

@@ -124,14 +124,14 @@ async def test_the_keys_of_a_block_can_be_others() -> None:
         await run.pilot.press("alt+up", "alt+up")
         assert "y copy" in run.seam and "f9 edit" in run.seam
         await run.pilot.press("f9")
-        await run.until(lambda: run.app.editing is not None)
+        await run.until(lambda: run.app.drafts.editing is not None)
 
 
 async def test_a_wrong_key_is_told_in_the_program_until_a_key_is_pressed() -> None:
     _, wrong = read_keymap({"retri": "f9"})
     async with running(start={"notices": wrong}) as run:
         await run.until(lambda: "did you mean retry" in run.seam)
-        assert run.app.seam.news is not None and run.app.seam.news.error
+        assert run.app.parts.seam.news is not None and run.app.parts.seam.news.error
 
 
 # ---- what the seam offers ------------------------------------------------------------------
@@ -140,44 +140,44 @@ async def test_a_wrong_key_is_told_in_the_program_until_a_key_is_pressed() -> No
 async def test_a_message_is_begun_with_the_letter_that_the_seam_offers() -> None:
     async with running() as run:
         for name, does in (("save_copy", "saves them to a file"), ("undo_delete", "restores it")):
-            run.app.draft.put("")
-            run.app.seam.say(News("told", hints=((name, does),)))
+            run.app.parts.draft.put("")
+            run.app.parts.seam.say(News("told", hints=((name, does),)))
             letter = keys_of(name, {})[0]
             assert f"alt+{letter} {does}" in run.seam
             await run.type(f"{letter}o")
-            assert run.app.draft.text == f"{letter}o"
+            assert run.app.parts.draft.text == f"{letter}o"
 
 
 async def test_beside_the_draft_the_letter_does_it(tmp_path: Path) -> None:
     async with running([["some words"]]) as run:
         await run.ask("hi")
         saved: list[bool] = []
-        run.app._save_copy = lambda: saved.append(True)
+        run.app.copying.save = lambda: saved.append(True)
         await run.pilot.press("alt+up")
-        run.app.seam.say(News("told", hints=(("save_copy", "saves them to a file"),)))
+        run.app.parts.seam.say(News("told", hints=(("save_copy", "saves them to a file"),)))
         assert "s saves them" in run.seam and "alt+s" not in run.seam
         await run.pilot.press("s")
-        assert saved and run.app.draft.text == ""
-        run.app.draft.focus()
-        run.app.draft.put("half a message")
-        run.app.seam.say(News("told", hints=(("save_copy", "saves them to a file"),)))
+        assert saved and run.app.parts.draft.text == ""
+        run.app.parts.draft.focus()
+        run.app.parts.draft.put("half a message")
+        run.app.parts.seam.say(News("told", hints=(("save_copy", "saves them to a file"),)))
         await run.pilot.press("alt+s")
-        assert len(saved) == 2 and run.app.draft.text == "half a message"
+        assert len(saved) == 2 and run.app.parts.draft.text == "half a message"
 
 
 @pytest.mark.parametrize("size", [(80, 24), (40, 20), (140, 40)])
 async def test_an_error_is_told_whole(size: tuple[int, int]) -> None:
     words = [f"word{number}" for number in range(24)]
     async with running(size=size) as run:
-        before = run.app.seam.size.height
+        before = run.app.parts.seam.size.height
         run.app.say(" ".join(words), error=True)
         await run.until(lambda: all(word in "\n".join(run.screen()) for word in words))
-        assert run.app.draft.has_focus
+        assert run.app.parts.draft.has_focus
         await run.pilot.press("x")
         assert "word0" in "\n".join(run.screen()), "who types on has not seen it"
         await run.pilot.press("escape")
-        await run.until(lambda: run.app.seam.size.height == before)
-        assert run.app.draft.text == "x"
+        await run.until(lambda: run.app.parts.seam.size.height == before)
+        assert run.app.parts.draft.text == "x"
 
 
 async def test_the_hint_of_new_lines_names_the_key_that_works() -> None:
@@ -185,12 +185,12 @@ async def test_the_hint_of_new_lines_names_the_key_that_works() -> None:
     async with running([[text]], size=(80, 24)) as run:
         await run.ask("many lines")
         for draft, key in (("", "end"), ("half a message", "ctrl+end")):
-            run.app.draft.put(draft)
-            run.app.transcript.scroll_home(animate=False)
-            run.app.seam.set_new_lines(12)
+            run.app.parts.draft.put(draft)
+            run.app.parts.transcript.scroll_home(animate=False)
+            run.app.parts.seam.set_new_lines(12)
             await run.until(lambda key=key: f"12 new lines  {key} " in run.seam)
             await run.pilot.press(key)
-            await run.until(lambda: run.app.transcript.is_vertical_scroll_end)
+            await run.until(lambda: run.app.parts.transcript.is_vertical_scroll_end)
 
 
 async def test_an_unanswered_message_says_what_answers_it(tmp_path: Path) -> None:
@@ -222,8 +222,8 @@ async def test_help_on_a_command_tells_the_key_that_runs_it() -> None:
 async def test_what_is_typed_when_an_error_comes_is_a_message() -> None:
     async with running([[EngineError("The model ran out of memory.")]]) as run:
         await run.send("hi")
-        await run.until(lambda: run.app.chat.error is not None and run.app.transcript.has_focus)
-        run.app._error_at = time.monotonic() + 60  # it came just now
+        await run.until(lambda: run.app.chat.view.error is not None and run.app.parts.transcript.has_focus)
+        run.app.focus._error_at = time.monotonic() + 60  # it came just now
         await run.type("never mind")
-        assert run.app.draft.text == "never mind"
+        assert run.app.parts.draft.text == "never mind"
         assert run.app.chat.id is not None

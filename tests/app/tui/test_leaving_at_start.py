@@ -24,7 +24,7 @@ from app.tui.program import parts as stage
 def parts():
     {parts}
 
-stage._import_parts = parts
+stage._import_later = parts
 sys.argv[1:] = []
 from fireside import main
 sys.exit(main())
@@ -41,13 +41,13 @@ def starting(parts: str) -> Program:
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """The further parts come when this is set."""
-    goes_on, load = threading.Event(), stage._import_parts
+    goes_on, load = threading.Event(), stage._import_later
 
     def wait() -> None:
         goes_on.wait()
         load()
 
-    monkeypatch.setattr(stage, "_import_parts", wait)
+    monkeypatch.setattr(stage, "_import_later", wait)
     yield goes_on
     goes_on.set()
 
@@ -57,7 +57,7 @@ async def ended_by(run: Running, key: str) -> None:
     await run.pilot.press(key)
     await run.until(lambda: run.app._exit)
     assert run.app.return_code == 0
-    assert not run.app.furnished
+    assert not run.app.parts.furnished
 
 
 @pytest.mark.parametrize("key", ["ctrl+q", "ctrl+d"])
@@ -77,44 +77,46 @@ async def test_the_key_of_the_config_leaves_and_the_usual_one_does_not(held: thr
 async def test_ctrl_c_clears_the_draft_then_tells_of_leaving_then_leaves(held: threading.Event) -> None:
     async with running(wait=False) as run:
         await run.type("hi you")
-        await run.until(lambda: run.app.draft.text == "hi")
+        await run.until(lambda: run.app.parts.draft.text == "hi")
         await run.pilot.press("ctrl+c")
-        await run.until(lambda: run.app.draft.text == "")
-        assert run.app.draft.history_of_messages.entries == ["hi you"]
+        await run.until(lambda: run.app.parts.draft.text == "")
+        assert run.app.parts.draft.history_of_messages.entries == ["hi you"]
         await run.pilot.press("ctrl+c")
         await run.until(lambda: "again to quit" in run.seam)
-        run.app._quit_asked += 3600  # however slow this machine is, the next one comes in time
+        run.app.leaving._asked_at += 3600  # however slow this machine is, the next one comes in time
         await ended_by(run, "ctrl+c")
 
 
 async def test_what_ctrl_c_cleared_is_not_sent_when_the_screen_comes(held: threading.Event) -> None:
     async with running([["an answer"]], wait=False) as run:
         await run.type("hi")
-        await run.until(lambda: run.app.draft.text == "hi")
+        await run.until(lambda: run.app.parts.draft.text == "hi")
         await run.pilot.press("enter", "ctrl+c")
-        await run.until(lambda: run.app.draft.text == "")
+        await run.until(lambda: run.app.parts.draft.text == "")
         held.set()
         await run.until(lambda: run.app.model.name)
         assert run.kinds() == []
         await run.pilot.press("up")
-        await run.until(lambda: run.app.draft.text == "hi\n")
+        await run.until(lambda: run.app.parts.draft.text == "hi\n")
 
 
 async def test_ctrl_d_is_no_leaving_while_something_is_written(held: threading.Event) -> None:
     async with running([["an answer"]], wait=False) as run:
         await run.type("hi")
-        await run.until(lambda: run.app.draft.text == "hi")
+        await run.until(lambda: run.app.parts.draft.text == "hi")
         await run.pilot.press("ctrl+d")
         held.set()
         await run.until(lambda: run.app.model.name)
         assert not run.app._exit
-        assert run.app.draft.text == "hi"
+        assert run.app.parts.draft.text == "hi"
 
 
 async def test_ctrl_z_stops_at_once(held: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(wait=False) as run:
         stopped: list[bool] = []
-        monkeypatch.setattr(run.app, "action_suspend_process", lambda: stopped.append(run.app.furnished))
+        monkeypatch.setattr(
+            run.app, "action_suspend_process", lambda: stopped.append(run.app.parts.furnished)
+        )
         await run.pilot.press("ctrl+z")
         await run.until(lambda: stopped)
         assert stopped == [False]
@@ -126,7 +128,7 @@ async def test_what_was_written_before_leaving_is_found_again(held: threading.Ev
     async with running(wait=False, history=history, start={"private": private}) as run:
         await run.type("hi you")
         run.app.post_message(events.Paste("\x1b[31mand\r\nmore"))
-        await run.until(lambda: run.app.early_text.endswith("more"))
+        await run.until(lambda: run.app.early.text.endswith("more"))
         await ended_by(run, "ctrl+q")
     kept = History(history_file()).entries
     assert kept == ([] if private else ["hi you[31mand\nmore"])
@@ -136,11 +138,13 @@ async def test_parts_that_fail_end_the_program_with_a_sentence(monkeypatch: pyte
     def fail() -> None:
         raise ImportError("there is no module called sofa")
 
-    monkeypatch.setattr(stage, "_import_parts", fail)
+    monkeypatch.setattr(stage, "_import_later", fail)
     async with running(wait=False) as run:
         await run.until(lambda: run.app._exit)
         assert run.app.return_code == 1
-        assert str(run.app.failure).startswith("A part of Fireside could not be loaded: there is no module")
+        assert str(run.app.startup.failure).startswith(
+            "A part of Fireside could not be loaded: there is no module"
+        )
 
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")

@@ -40,7 +40,7 @@ READ = ToolCall("c0", "read_file", {"path": "src/config.py"})
 @pytest.fixture(autouse=True)
 def still_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.tui.chat.story.clock", lambda seconds: "14:02")
-    monkeypatch.setattr("app.tui.chat.follower.LiveReply", partial(LiveReply, seconds=lambda: 0.0))
+    monkeypatch.setattr("app.tui.chat.view.LiveReply", partial(LiveReply, seconds=lambda: 0.0))
 
 
 def engine(*scripts: Any) -> ScriptedEngine:
@@ -51,9 +51,11 @@ def engine(*scripts: Any) -> ScriptedEngine:
 
 async def settled(run: Running) -> None:
     """No frame is on its way, and the numbers of what is being written were told."""
-    run.app.chat.tick()
-    await run.until(lambda: not run.app.transcript._flush_due and not run.app.transcript._settling)
-    await run.until(lambda: run.app.seam.news is None)
+    run.app.chat.view.tick()
+    await run.until(
+        lambda: not run.app.parts.transcript._flush_due and not run.app.parts.transcript._settling
+    )
+    await run.until(lambda: run.app.parts.seam.news is None)
     await run.pilot.pause()
 
 
@@ -84,7 +86,7 @@ async def test_an_approval(tmp_path: Path, size: tuple[int, int], theme: str) ->
         engine=made, size=size, theme=theme, tools="edit_file", workspace=folder(tmp_path)
     ) as run:
         await run.send("timeout should be timeout_s, a float, default 30.")
-        await run.until(lambda: run.app.approval.armed)
+        await run.until(lambda: run.app.parts.approval.armed)
         await settled(run)
         check(run.app, f"approval-{size[0]}x{size[1]}-{theme}")
 
@@ -94,7 +96,7 @@ async def test_an_error(size: tuple[int, int], theme: str) -> None:
     failed = EngineError("The model ran out of memory\nA 32k context needs 7.9 GiB; 5.2 GiB are free.")
     async with running(engine=engine([failed]), size=size, theme=theme) as run:
         await run.send("Compare the two drafts section by section.")
-        await run.until(lambda: run.app.chat.error)
+        await run.until(lambda: run.app.chat.view.error)
         await settled(run)
         check(run.app, f"error-{size[0]}x{size[1]}-{theme}")
 
@@ -110,8 +112,8 @@ async def test_a_reply_with_a_queue(size: tuple[int, int], theme: str, glyphs: A
         await run.send("Explain it for someone who has never seen a negative index.")
         await run.until(lambda: run.texts("answer"))
         await run.send("then group them by package")
-        await run.until(lambda: run.app.waiting.messages)
-        run.app.draft.put("and leave out anything older\nthan a week")
+        await run.until(lambda: run.app.parts.waiting.messages)
+        run.app.parts.draft.put("and leave out anything older\nthan a week")
         await settled(run)
         name = "ascii" if glyphs is ASCII else theme
         check(run.app, f"queue-{size[0]}x{size[1]}-{name}")

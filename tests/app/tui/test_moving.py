@@ -63,19 +63,19 @@ async def test_another_model_is_noted_in_the_chat() -> None:
 async def test_without_any_model_the_first_run_is_shown() -> None:
     engine = stubborn(scripts=[["hello"]])
     async with running(engine=engine, wait=False) as run:
-        await run.until(lambda: run.app.first_run is not None and run.app.first_run.is_mounted)
+        await run.until(lambda: run.app.first_run.page is not None and run.app.first_run.page.is_mounted)
         await run.until(lambda: "No model here yet." in "\n".join(run.screen()))
         await run.pilot.press("tab")
-        assert run.app.draft.has_focus
+        assert run.app.parts.draft.has_focus
         await run.type("hi")
         await run.pilot.press("enter")
         await run.until(lambda: "when a model is ready" in run.seam)
-        assert run.app.draft.text == "hi"
+        assert run.app.parts.draft.text == "hi"
         engine.allowed = True
-        run.app.first_run.post_message(run.app.first_run.Ready("some.gguf"))
+        run.app.first_run.page.post_message(run.app.first_run.page.Ready("some.gguf"))
         await run.until(lambda: run.texts("answer") == ["hello"])
-        assert run.app.first_run is None
-        assert run.app.transcript.display
+        assert run.app.first_run.page is None
+        assert run.app.parts.transcript.display
 
 
 async def test_the_side_pane_stands_beside_where_there_is_room() -> None:
@@ -83,23 +83,23 @@ async def test_the_side_pane_stands_beside_where_there_is_room() -> None:
         await run.ask("about basalt")
         await run.until(lambda: "about basalt" in "\n".join(row[:31] for row in run.screen()))
         await run.pilot.press("f2")
-        assert not run.app.side_open
+        assert not run.app.parts.side_open
         await run.until(lambda: "about basalt" in run.seam)
         await run.pilot.press("f2")
-        assert run.app.side_open
-        assert run.app.pane.has_focus
+        assert run.app.parts.side_open
+        assert run.app.parts.pane.has_focus
 
 
 async def test_the_side_pane_lies_over_a_narrow_screen_and_goes() -> None:
     async with running([["ok"]], size=(80, 24)) as run:
         await run.ask("about basalt")
-        assert not run.app.side_open
+        assert not run.app.parts.side_open
         await run.pilot.press("ctrl+b")
-        await run.until(lambda: run.app.pane.has_focus)
+        await run.until(lambda: run.app.parts.pane.has_focus)
         await run.until(lambda: "about basalt" in "\n".join(row[:31] for row in run.screen()))
         await run.pilot.press("escape")
-        assert not run.app.side_open
-        assert run.app.draft.has_focus
+        assert not run.app.parts.side_open
+        assert run.app.parts.draft.has_focus
 
 
 async def test_chats_are_renamed_pinned_deleted_and_taken_back() -> None:
@@ -111,8 +111,8 @@ async def test_chats_are_renamed_pinned_deleted_and_taken_back() -> None:
         await run.ask("second chat")
         second = run.app.chat.id
         assert first and second
-        run.app.pane.post_message(run.app.pane.Wished(second, "pin"))
-        run.app.pane.post_message(run.app.pane.Wished(second, "delete"))
+        run.app.parts.pane.post_message(run.app.parts.pane.Wished(second, "pin"))
+        run.app.parts.pane.post_message(run.app.parts.pane.Wished(second, "delete"))
         await run.until(lambda: run.app.chat.id is None)
         assert [chat.id for chat in await run.app.manager.list()] == [first]
         await run.until(lambda: "restores it" in run.seam)
@@ -165,8 +165,8 @@ async def test_a_chat_is_gone_on_with(tmp_path: Path, how: str) -> None:
 
 async def test_a_chat_that_is_not_there_ends_the_program_with_its_reason(tmp_path: Path) -> None:
     async with running(start={"resume": "nothing"}) as run:
-        await run.until(lambda: run.app.failure is not None)
-        assert "No chat starts with" in str(run.app.failure)
+        await run.until(lambda: run.app.startup.failure is not None)
+        assert "No chat starts with" in str(run.app.startup.failure)
 
 
 @pytest.mark.parametrize("key", ["question_mark", "ctrl+p", "ctrl+f", "ctrl+l", "f5", "f6"])
@@ -177,7 +177,7 @@ async def test_each_dialog_opens_and_escape_closes_it(key: str) -> None:
         await run.until(lambda: len(run.app.screen_stack) == 2)
         await run.pilot.press("escape")
         await run.until(lambda: len(run.app.screen_stack) == 1)
-        assert run.app.draft.has_focus
+        assert run.app.parts.draft.has_focus
 
 
 async def test_a_private_chat_says_so_and_leaves_nothing(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ async def test_a_private_chat_says_so_and_leaves_nothing(tmp_path: Path) -> None
         await run.ask("marker-in-private")
         await run.type("another-marker")
         await run.pilot.pause()
-        assert run.app.resume_line is None
+        assert run.app.startup.resume_line is None
         assert [chat.title for chat in await run.app.manager.list()] == ["in the open"]
     held = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
     assert b"in the open" in held
@@ -202,10 +202,10 @@ async def test_a_prompt_too_long_asks_what_to_do() -> None:
     async with running(engine=engine) as run:
         await run.ask(" ".join(["word"] * 25))
         await run.send(" ".join(["more"] * 25))
-        await run.until(lambda: run.app.approval.question is not None)
+        await run.until(lambda: run.app.parts.approval.question is not None)
         rows = "\n".join(run.screen())
         assert "summarise older turns" in rows and "leave out the oldest turns" in rows
-        await run.until(lambda: run.app.approval.armed)
+        await run.until(lambda: run.app.parts.approval.armed)
         await run.pilot.press("2")
         await run.until(lambda: not run.app.chat.busy)
         assert any("left out" in text for text in run.texts("note"))

@@ -36,7 +36,7 @@ def shown(run: Running) -> str:
 
 
 async def begun(run: Running) -> None:
-    await run.until(lambda: run.app.opening.display)
+    await run.until(lambda: run.app.parts.opening.display)
 
 
 async def test_it_tells_the_model_what_to_try_and_the_last_chats(tmp_path: Path) -> None:
@@ -70,23 +70,26 @@ async def test_it_is_gone_with_the_first_key_that_writes(key: str) -> None:
     async with running([["a reply"]]) as run:
         await begun(run)
         if key == "paste":
-            run.app.draft.paste("some words")
+            run.app.parts.draft.paste("some words")
         elif key == "earlier":
-            run.app.draft.history_of_messages.add("said before", keep=False)
+            run.app.parts.draft.history_of_messages.add("said before", keep=False)
             await run.pilot.press("up")
         else:
             await run.type(" " if key == "space" else key)
-        await run.until(lambda: not run.app.opening.display)
-        assert run.app.draft.text and "Why is the sky blue?" not in shown(run)
+        await run.until(lambda: not run.app.parts.opening.display)
+        assert run.app.parts.draft.text and "Why is the sky blue?" not in shown(run)
 
 
 async def test_it_stays_away_from_a_message_on_and_is_there_again_in_a_new_chat() -> None:
     async with running([[Pause(0.05), "a reply"]]) as run:
         await begun(run)
         seen: list[bool] = []
-        show = run.app.opening.show
+        show = run.app.parts.opening.show
         await run.type("hi")
-        run.app.opening.show = lambda facts, *rest: (seen.append(facts is not None), show(facts, *rest))[1]  # type: ignore[method-assign]
+        run.app.parts.opening.show = lambda facts, *rest: (
+            seen.append(facts is not None),
+            show(facts, *rest),
+        )[1]  # type: ignore[method-assign]
         await run.pilot.press("enter")
         await run.until(lambda: run.texts("answer") == ["a reply"] and not run.app.chat.busy)
         assert seen and not any(seen)
@@ -99,7 +102,7 @@ async def test_a_draft_that_is_cleared_brings_it_back() -> None:
     async with running() as run:
         await begun(run)
         await run.type("hi")
-        await run.until(lambda: not run.app.opening.display)
+        await run.until(lambda: not run.app.parts.opening.display)
         await run.pilot.press("ctrl+c")
         await begun(run)
 
@@ -115,14 +118,14 @@ async def test_enter_continues_the_newest_and_down_chooses_another(tmp_path: Pat
         await run.until(lambda: "continue Newest" in shown(run))
         await run.pilot.press("down", "enter")
         await run.until(lambda: run.app.chat.title == "Older")
-        assert run.app.draft.has_focus
+        assert run.app.parts.draft.has_focus
 
 
 async def test_enter_without_a_chat_to_continue_does_nothing() -> None:
     async with running() as run:
         await begun(run)
         await run.pilot.press("enter", "down", "enter")
-        assert run.app.chat.id is None and run.app.opening.display
+        assert run.app.chat.id is None and run.app.parts.opening.display
 
 
 async def test_a_click_continues_a_chat(tmp_path: Path) -> None:
@@ -141,13 +144,13 @@ async def test_a_chat_that_was_chosen_at_the_start_begins_without_it(tmp_path: P
         await run.ask("How long does bread keep?")
     async with running(store=file, start={"last": True}) as run:
         await run.until(lambda: "A week." in shown(run))
-        assert not run.app.opening.display
+        assert not run.app.parts.opening.display
 
 
 async def test_going_on_without_a_chat_is_a_usage_failure(tmp_path: Path) -> None:
     async with running(store=tmp_path / "chats.db", start={"last": True}, wait=False) as run:
-        await run.until(lambda: run.app.failure is not None)
-    failure = run.app.failure
+        await run.until(lambda: run.app.startup.failure is not None)
+    failure = run.app.startup.failure
     assert failure is not None and failure.exit_code == 2
     assert "There is no chat to continue." in str(failure)
 
@@ -176,8 +179,8 @@ async def test_a_private_chat_says_so_and_names_no_chats(tmp_path: Path) -> None
 
 async def test_without_a_model_the_ways_to_one_are_there_alone() -> None:
     async with running(engine=stubborn(scripts=[["hello"]]), wait=False) as run:
-        await run.until(lambda: run.app.first_run is not None and run.app.first_run.is_mounted)
-        await run.until(lambda: not run.app.opening.display and "No model here yet." in shown(run))
+        await run.until(lambda: run.app.first_run.page is not None and run.app.first_run.page.is_mounted)
+        await run.until(lambda: not run.app.parts.opening.display and "No model here yet." in shown(run))
         assert "Why is the sky blue?" not in shown(run)
 
 
@@ -196,11 +199,11 @@ async def test_it_fits_every_size(size: tuple[int, int], look: str, tmp_path: Pa
     await chats(file, "Tea and cake", HOSTILE, "Names for a cat")
     fields: dict[str, Any] = {"glyphs": ASCII, "theme": "terminal"} if look == "ascii" else {}
     async with running(store=file, engine=engine(gpu=0), size=size, **fields) as run:
-        await run.until(lambda: run.app._recent)
+        await run.until(lambda: run.app.empty_chat._recent)
         await run.pilot.pause()
         rows = run.screen()
-        assert run.app.composer.region.bottom <= size[1] and run.app.composer.region.height == 1
-        assert run.app.seam.region.height == 1 and len(rows) == size[1]
+        assert run.app.parts.composer.region.bottom <= size[1] and run.app.parts.composer.region.height == 1
+        assert run.app.parts.seam.region.height == 1 and len(rows) == size[1]
         assert "\x1b" not in shown(run)
         if size[1] >= 16:
             assert all(words in shown(run) for words in ("fireside", *TRIES, "continue Names"))

@@ -31,7 +31,7 @@ BITES = ["/help", "!touch ran", "//x"]
 
 async def paste(run: Running, text: str) -> None:
     run.app.post_message(Paste(text))
-    await run.until(lambda: run.app.draft.text.endswith(text))
+    await run.until(lambda: run.app.parts.draft.text.endswith(text))
 
 
 async def sent(run: Running, count: int = 1) -> str:
@@ -45,7 +45,7 @@ async def test_a_paste_goes_as_it_is(tmp_path: Path) -> None:
     async with running([["ok"]] * len(PASTED), workspace=tmp_path) as run:
         for count, text in enumerate(PASTED, 1):
             await paste(run, text)
-            assert not run.app.completion.opened
+            assert not run.app.parts.completion.opened
             await run.pilot.press("enter")
             assert await sent(run, count) == text
             assert ("does not run" in run.seam) == (text not in ("// comment", "/* a */ int x;", PASTED[2]))
@@ -58,10 +58,10 @@ async def test_keys_that_come_at_once_are_a_paste_where_they_are_lines(
 ) -> None:
     monkeypatch.setattr(composer, "SETTLE_S", 1.0)  # a busy machine is slow to read them
     async with running([["ok"]]) as run:
-        run.app.draft.picking = lambda: opened
+        run.app.parts.draft.picking = lambda: opened
         await burst(run, "/new\rand more")
-        await run.until(lambda: not run.app.draft.beginning.typed)
-        run.app.draft.picking = lambda: False
+        await run.until(lambda: not run.app.parts.draft.beginning.typed)
+        run.app.parts.draft.picking = lambda: False
         await run.pilot.press("enter")
         assert await sent(run) == "/new\nand more"
 
@@ -111,9 +111,9 @@ async def test_a_paste_that_was_removed_leaves_typing_as_it_was() -> None:
 async def test_undo_and_redo_do_not_make_it_typed() -> None:
     async with running([["ok"]]) as run:
         await paste(run, "!x")
-        run.app.draft.action_undo()
-        assert run.app.draft.text == ""
-        run.app.draft.action_redo()
+        run.app.parts.draft.action_undo()
+        assert run.app.parts.draft.text == ""
+        run.app.parts.draft.action_redo()
         await run.pilot.press("enter")
         assert await sent(run) == "!x"
 
@@ -123,7 +123,7 @@ async def test_what_was_typed_before_it_and_undone_does_not_make_it_typed(text: 
     async with running([["ok"]]) as run:
         await paste(run, text)
         await run.pilot.press("home", text[0], "ctrl+underscore")
-        assert (run.app.draft.text, run.app.draft.beginning.typed) == (text, False)
+        assert (run.app.parts.draft.text, run.app.parts.draft.beginning.typed) == (text, False)
         await run.pilot.press("end", "space", "x", "enter")
         assert await sent(run) == f"{text} x"
 
@@ -134,8 +134,8 @@ async def test_no_key_of_vi_makes_it_typed(text: str, keys: str) -> None:
     async with running([["ok"]], settings=resolve({"vi_keys": Value(True, "test")}, environ={})) as run:
         await paste(run, text)
         await run.pilot.press("escape", "0", *keys)
-        await run.until(lambda: run.app.draft.text[:1] == text[0])
-        assert not run.app.draft.beginning.typed
+        await run.until(lambda: run.app.parts.draft.text[:1] == text[0])
+        assert not run.app.parts.draft.beginning.typed
         await run.pilot.press("escape", "A", "space", "x", "enter")
         assert (await sent(run))[:1] == text[0]
 
@@ -172,7 +172,7 @@ async def test_a_walk_through_the_history_gives_it_back(text: str) -> None:
     async with running([["ok"]], history=history) as run:
         await paste(run, text)
         await run.pilot.press("home", "up")
-        assert run.app.draft.text == "hello"
+        assert run.app.parts.draft.text == "hello"
         await run.pilot.press("down", "enter")
         assert await sent(run) == text
 
@@ -184,12 +184,12 @@ async def test_a_draft_that_is_opened_again_is_what_it_was(text: str, tmp_path: 
         await run.ask("first")
         await paste(run, text)
         first = run.app.chat.id
-        await run.app.new_chat()
-        assert run.app.draft.text == ""
-        await run.app.open_chat(str(first))
-        assert run.app.draft.text
+        await run.app.chats.new_chat()
+        assert run.app.parts.draft.text == ""
+        await run.app.chats.open_chat(str(first))
+        assert run.app.parts.draft.text
     async with running([["ok"], ["ok"]], store=store, start={"last": True}) as run:
-        await run.until(lambda: run.app.draft.text)
+        await run.until(lambda: run.app.parts.draft.text)
         await run.pilot.press("enter")
         assert await sent(run, 2) == text
 
@@ -202,17 +202,17 @@ async def test_a_queued_message_is_edited_and_removed_as_it_is(text: str) -> Non
         await run.until(lambda: run.texts("answer") == ["a"])
         await paste(run, text)
         await run.pilot.press("enter")
-        await run.until(lambda: len(run.app.waiting.messages) == 1)
-        item = run.app.waiting.messages[0][0]
-        run.app.begin_edit("queued", item, run.app.chat.facts.contents[item])
-        assert run.app.draft.text == text
+        await run.until(lambda: len(run.app.parts.waiting.messages) == 1)
+        item = run.app.parts.waiting.messages[0][0]
+        run.app.drafts.edit("queued", item, run.app.chat.facts.contents[item])
+        assert run.app.parts.draft.text == text
         await run.type(" x")
         await run.pilot.press("enter")
-        await run.until(lambda: run.app.editing is None)
+        await run.until(lambda: run.app.drafts.editing is None)
         content = run.app.chat.facts.contents[item]
         assert [block["text"] for block in content] == [f"{text} x"]
-        run.app.on_waiting_list_remove(run.app.waiting.Remove(item))
-        await run.until(lambda: not run.app.waiting.messages)
+        run.app.on_waiting_list_remove(run.app.parts.waiting.Remove(item))
+        await run.until(lambda: not run.app.parts.waiting.messages)
         gate.set()
         await run.until(lambda: not run.app.chat.busy)
         await run.pilot.press("up", "enter")
@@ -223,12 +223,12 @@ async def test_a_queued_message_is_edited_and_removed_as_it_is(text: str) -> Non
 async def test_a_draft_behind_an_edit_is_what_it_was(text: str) -> None:
     async with running([["ok"], ["ok"]]) as run:
         await run.ask("first")
-        message = run.app.chat.last_message("user")
+        message = run.app.chat.view.last_message("user")
         assert message is not None
         await paste(run, text)
-        run.app.begin_edit("message", message.id, message.content)
-        run.app.leave_edit()
-        assert run.app.draft.text == text
+        run.app.drafts.edit("message", message.id, message.content)
+        run.app.drafts.leave_edit()
+        assert run.app.parts.draft.text == text
         await run.pilot.press("enter")
         assert await sent(run, 2) == text
 
@@ -243,7 +243,7 @@ async def test_what_an_editor_began_is_text(
     monkeypatch.setenv("VISUAL", str(editor))
     async with running([["ok"]]) as run:
         await run.pilot.press("ctrl+g")
-        await run.until(lambda: run.app.draft.text == text)
+        await run.until(lambda: run.app.parts.draft.text == text)
         await run.pilot.press("enter")
         assert await sent(run) == text
 
@@ -259,7 +259,7 @@ async def test_a_command_that_an_editor_went_on_with_runs(
         await run.ask("hi")
         await run.type("/rename")
         await run.pilot.press("ctrl+g")
-        await run.until(lambda: run.app.draft.text == "/rename my title")
+        await run.until(lambda: run.app.parts.draft.text == "/rename my title")
         await run.pilot.press("enter")
         await run.until(lambda: run.app.chat.title == "my title")
 
@@ -271,5 +271,5 @@ async def test_a_message_that_could_not_be_sent_is_still_pasted(tmp_path: Path) 
         await paste(run, "!cat @big.txt please")
         await run.pilot.press("enter")
         await run.until(lambda: "big.txt" in run.seam)
-        assert run.app.draft.text == "!cat @big.txt please"
-        assert not run.app.draft.beginning.typed
+        assert run.app.parts.draft.text == "!cat @big.txt please"
+        assert not run.app.parts.draft.beginning.typed

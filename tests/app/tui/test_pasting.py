@@ -19,23 +19,23 @@ async def test_a_paste_while_a_call_asks_is_kept_for_the_message() -> None:
     tool = Recorder()
     async with running([[call(text="x")], ["done"]], tools=[tool]) as run:
         await asked(run)
-        assert run.app.approval.has_focus
+        assert run.app.parts.approval.has_focus
         run.app.post_message(events.Paste("y\ny\n"))
-        await run.until(lambda: run.app.draft.text == "y\ny\n")
-        assert run.app.approval.question is not None
+        await run.until(lambda: run.app.parts.draft.text == "y\ny\n")
+        assert run.app.parts.approval.question is not None
         assert not tool.calls
 
 
 async def test_a_paste_at_the_conversation_is_kept_for_the_message() -> None:
     async with running([["hello"]], size=(140, 32)) as run:
         await run.ask("hi")
-        for widget in (run.app.transcript, run.app.pane):
+        for widget in (run.app.parts.transcript, run.app.parts.pane):
             widget.focus()
-            await run.until(lambda: not run.app.draft.has_focus)
+            await run.until(lambda: not run.app.parts.draft.has_focus)
             run.app.post_message(events.Paste(LINES))
-            await run.until(lambda: run.app.draft.text == LINES)
-            assert run.app.draft.has_focus
-            run.app.draft.put("")
+            await run.until(lambda: run.app.parts.draft.text == LINES)
+            assert run.app.parts.draft.has_focus
+            run.app.parts.draft.put("")
 
 
 async def test_a_paste_into_an_answer_keeps_its_lines() -> None:
@@ -44,11 +44,13 @@ async def test_a_paste_into_an_answer_keeps_its_lines() -> None:
     async with running([[call()], ["done"]], tools=[tool]) as run:
         await asked(run)
         await run.pilot.press("enter")
-        await run.until(lambda: run.app.approval.field.has_focus)
+        await run.until(lambda: run.app.parts.approval.field.has_focus)
         run.app.post_message(events.Paste(LINES))
-        await run.until(lambda: run.app.approval.field.text == LINES)
+        await run.until(lambda: run.app.parts.approval.field.text == LINES)
         await run.pilot.press("enter")
-        await run.until(lambda: run.app.approval.question is None or run.app.approval.field.text != LINES)
+        await run.until(
+            lambda: run.app.parts.approval.question is None or run.app.parts.approval.field.text != LINES
+        )
         await run.pilot.press("enter")
         await run.until(lambda: tool.answers)
         assert tool.answers == [{"name": LINES}]
@@ -57,7 +59,7 @@ async def test_a_paste_into_an_answer_keeps_its_lines() -> None:
 async def test_a_paste_into_one_line_joins_its_lines() -> None:
     async with running([["hello"]]) as run:
         await run.ask("hi")
-        run.app.run_command("/rename")
+        run.app.commands.run("/rename")
         await run.until(lambda: isinstance(run.app.screen, LineDialog))
         field = run.app.screen.query_one(Input)
         field.value = ""
@@ -71,18 +73,18 @@ async def test_a_copy_of_a_message_has_its_folded_paste_in_full(monkeypatch: pyt
     text = "\n".join(f"line {number}" for number in range(120))
     async with running([["ok"]]) as run:
         copied: list[str] = []
-        monkeypatch.setattr(run.app, "copy", lambda text, what: copied.append(text))
+        monkeypatch.setattr(run.app.copying, "copy", lambda text: copied.append(text))
         await run.type("see ")
         run.app.post_message(events.Paste(text))
-        await run.until(lambda: run.app.draft.text == "see [pasted 120 lines]")
-        run.app.draft.select_all()
+        await run.until(lambda: run.app.parts.draft.text == "see [pasted 120 lines]")
+        run.app.parts.draft.select_all()
         await run.pilot.press("ctrl+c")
         assert copied == ["see " + text]
-        run.app.draft.move_cursor((0, 0))
-        await run.ask(run.app.draft.text)
+        run.app.parts.draft.move_cursor((0, 0))
+        await run.ask(run.app.parts.draft.text)
         assert run.texts("user") == ["see [pasted 120 lines]"]
         user = next(entry for entry in run.entries if entry.kind == "user")
-        assert run.app.transcript.copy_source(user) == "see " + text
+        assert run.app.parts.transcript.copy_source(user) == "see " + text
         whole = selected_text(run.entries, (Point(0, 0, 0), Point(0, 0, 9_999)))
         assert whole == "see " + text
         await run.pilot.press("alt+up", "alt+up", "c")

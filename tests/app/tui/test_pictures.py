@@ -48,9 +48,9 @@ async def test_a_picture_that_is_sent_stands_under_its_message(tmp_path: Path) -
         assert run.kinds()[:2] == ["user", "picture"]
         assert any("picture  chart.png  40x8" in line for line in run.screen())
         assert "image_url" in str(engine.requests[0].messages[-1]["content"])
-        run.app.redraw_with(palette(read("terminal")))
+        run.app.parts.draw_with(palette(read("terminal")))
         await run.until(lambda: UPPER not in "\n".join(run.screen()))
-        run.app.redraw_with(palette(read("daylight")))
+        run.app.parts.draw_with(palette(read("daylight")))
         await run.until(lambda: UPPER in "\n".join(run.screen()))
 
 
@@ -81,10 +81,10 @@ async def test_a_model_that_cannot_see_refuses_before_anything_is_sent(tmp_path:
         await run.send("look @chart.png ")
         await run.until(lambda: "cannot see" in run.seam)
         assert "nothing was sent" in run.seam
-        assert run.app.draft.text == "look @chart.png "
+        assert run.app.parts.draft.text == "look @chart.png "
         assert run.entries == []
         assert run.app.chat.id is None or await run.items() == []
-        run.app.draft.put("look")
+        run.app.parts.draft.put("look")
         await run.pilot.press("enter")
         await run.until(lambda: run.texts("answer") == ["one"])
 
@@ -95,7 +95,7 @@ async def test_nothing_is_sent_blindly_while_the_model_is_being_loaded(tmp_path:
         run.app.model.load = 0.5
         await run.send("look @chart.png ")
         await run.until(lambda: "still being loaded" in run.seam)
-        assert run.app.draft.text == "look @chart.png "
+        assert run.app.parts.draft.text == "look @chart.png "
         run.app.model.load = None
 
 
@@ -105,7 +105,7 @@ async def test_pictures_that_a_person_turned_off_have_their_names(tmp_path: Path
     async with running(engine=engine, workspace=tmp_path, pictures="off") as run:
         await run.send("what is @chart.png ")
         await run.until(lambda: run.texts("answer") == ["a red bar"])
-        await run.until(lambda: run.app.transcript.settled)
+        await run.until(lambda: run.app.parts.transcript.settled)
         assert any("picture  chart.png" in line for line in run.screen())
         assert UPPER not in "\n".join(run.screen())
 
@@ -115,13 +115,13 @@ async def test_an_attached_picture_is_named_in_the_draft_and_can_be_taken_out(tm
     engine = ScriptedEngine([["a red bar"], ["nothing"]], card=SEES)
     async with running(engine=engine, workspace=tmp_path) as run:
         await run.send(f"/attach {tmp_path / 'my chart.png'}")
-        await run.until(lambda: run.app.draft.text == f'@"{tmp_path / "my chart.png"}" ')
-        run.app.draft.insert_text("what is it")
+        await run.until(lambda: run.app.parts.draft.text == f'@"{tmp_path / "my chart.png"}" ')
+        run.app.parts.draft.insert_text("what is it")
         await run.pilot.press("enter")
         await run.until(lambda: run.texts("answer") == ["a red bar"] and drawn(run))
         assert len(rows(run)) == 1
         await run.send("/attach my chart.png")
-        await run.until(lambda: run.app.draft.text == '@"my chart.png" ')
+        await run.until(lambda: run.app.parts.draft.text == '@"my chart.png" ')
         await run.ask("and without it?")
         assert len(rows(run)) == 1
 
@@ -138,8 +138,8 @@ async def test_a_pasted_path_is_the_picture_where_the_model_sees(tmp_path: Path,
     engine = ScriptedEngine([["a red bar"]], card=replace(CARD, supports_vision=sees))
     async with running(engine=engine, workspace=tmp_path) as run:
         written = str(path).replace(" ", "\\ ")
-        run.app.draft.paste(written)
-        assert run.app.draft.text == (f'@"{path}" ' if sees else written)
+        run.app.parts.draft.paste(written)
+        assert run.app.parts.draft.text == (f'@"{path}" ' if sees else written)
         if not sees:
             return
         await run.pilot.press("enter")
@@ -177,13 +177,13 @@ async def test_a_picture_is_a_part_of_its_message_and_folds(tmp_path: Path) -> N
         file = await chat.manager.files.upload(await chat.ensure(), path)
         await chat.send([{"type": "input_image", "file_id": file.id}])
         await run.until(lambda: run.texts("answer") == ["a bar"] and drawn(run))
-        await run.until(lambda: run.app.transcript.settled)
+        await run.until(lambda: run.app.parts.transcript.settled)
         row = rows(run)[0]
         # without words there is no row for them
-        assert run.app.transcript.page.top(run.app.transcript.page.index(row)) == 0
-        assert chat.item_of(row) is not None
-        run.app.transcript.cursor_to(row)
-        run.app.transcript.focus()
+        assert run.app.parts.transcript.page.top(run.app.parts.transcript.page.index(row)) == 0
+        assert chat.view.item_of(row) is not None
+        run.app.parts.transcript.cursor_to(row)
+        run.app.parts.transcript.focus()
         await run.pilot.press("enter")
         await run.until(lambda: UPPER not in "\n".join(run.screen()))
         assert any("▸ picture  chart.png" in line for line in run.screen())
@@ -213,7 +213,7 @@ async def test_a_recording_is_refused_as_a_picture_is(tmp_path: Path) -> None:
     async with running(engine=ScriptedEngine([["one"]], card=SEES), workspace=tmp_path) as run:
         await run.send("listen to @talk.wav ")
         await run.until(lambda: "cannot hear, so nothing was sent" in run.seam)
-        assert run.app.draft.text == "listen to @talk.wav "
+        assert run.app.parts.draft.text == "listen to @talk.wav "
         assert run.entries == [] and run.app.chat.id is None
 
 

@@ -25,10 +25,10 @@ async def test_a_private_chat_is_found_again_and_closed_for_good() -> None:
         await run.ask("aloud")
         await run.until(lambda: any("private: a secret" in row for row in run.screen()))
         assert [chat.title for chat in await run.app.manager.list()] == ["aloud"]
-        await run.app.open_chat(private)
+        await run.app.chats.open_chat(private)
         assert run.app.chat.private and run.texts("answer") == ["psst"]
         run.app.action_next()
-        await run.until(lambda: run.app.pane.has_focus)
+        await run.until(lambda: run.app.parts.pane.has_focus)
         await run.pilot.press("d")
         await run.until(lambda: "nothing of it was saved" in run.seam)
         assert run.engine.forgotten == [private]
@@ -48,12 +48,12 @@ async def test_one_that_the_engine_fails_to_forget_is_closed_and_that_is_told() 
         await run.send("/delete")
         await run.until(lambda: "The engine ended" in run.seam)
         await run.until(lambda: not run.app.chat.private)
-        assert await run.app.private_chats() == []
+        assert await run.app.chats.private_chats() == []
 
 
 async def test_asked_for_twice_at_once_there_is_one_manager() -> None:
     async with running() as run:
-        first, second = await asyncio.gather(run.app._private_manager(), run.app._private_manager())
+        first, second = await asyncio.gather(run.app.chats.private_manager(), run.app.chats.private_manager())
         assert first is second
         assert isinstance(first, SessionManager) and first is not run.app.manager
 

@@ -23,10 +23,10 @@ def shown(run: Running) -> str:
 async def read_to_the_end(run: Running) -> str:
     """Page down to the last row; all that was shown on the way."""
     seen = shown(run)
-    while run.app.approval.unread:
-        before = run.app.approval.unread
+    while run.app.parts.approval.unread:
+        before = run.app.parts.approval.unread
         await run.pilot.press("pagedown")
-        await run.until(lambda before=before: run.app.approval.unread < before)
+        await run.until(lambda before=before: run.app.parts.approval.unread < before)
         seen += shown(run)
     await run.until(lambda: "y once" in shown(run))
     return seen + shown(run)
@@ -61,11 +61,11 @@ async def test_rows_that_were_never_painted_are_unread(key: str, monkeypatch: py
             paint(app, *screen)
 
         monkeypatch.setattr(FiresideApp, "_display", noting)
-        before = run.app.approval.unread
+        before = run.app.parts.approval.unread
         for _ in range(len(LINES)):
             run.app.post_message(Key(key, None))
-        await run.until(lambda: run.app.approval.unread < before)
-        read = LINES[: len(LINES) - run.app.approval.unread]
+        await run.until(lambda: run.app.parts.approval.unread < before)
+        read = LINES[: len(LINES) - run.app.parts.approval.unread]
         assert [line for line in read if line not in painted] == []
 
 
@@ -74,15 +74,15 @@ async def test_rows_below_a_list_over_the_draft_are_unread() -> None:
         await asked(run)
         await run.pilot.press("tab")
         await run.type("/")
-        await run.until(lambda: run.app.completion.opened)
+        await run.until(lambda: run.app.parts.completion.opened)
         await run.pilot.resize_terminal(60, 24)  # the rows are made again, and none of them was read
-        await run.until(lambda: run.app.approval.unread < len(run.app.approval._body or ()))
+        await run.until(lambda: run.app.parts.approval.unread < len(run.app.parts.approval._body or ()))
         seen = shown(run)
         for _ in range(3):
             await run.pilot.press("pagedown")
             await run.pilot.pause()
             seen += shown(run)
-            read = LINES[: len(LINES) - run.app.approval.unread]
+            read = LINES[: len(LINES) - run.app.parts.approval.unread]
             assert [line for line in read if line not in seen] == []
 
 
@@ -96,13 +96,13 @@ async def test_nothing_is_allowed_that_a_low_screen_cuts_off(keys: tuple[str, ..
         await run.until(lambda: "enlarge the window to allow" in shown(run))
         for key in keys:
             await run.pilot.press(key)
-            await run.until(lambda: not run.app.approval._held)
+            await run.until(lambda: not run.app.parts.approval._held)
         await run.pilot.pause()
-        assert tool.calls == [] and run.app.approval.question is not None
+        assert tool.calls == [] and run.app.parts.approval.question is not None
         assert await run.app.manager.rules(run.app.chat.id or "") == []
         await run.pilot.resize_terminal(80, 24)
         await run.until(lambda: "enlarge the window" not in shown(run))
-        if run.app.approval.is_choosing:
+        if run.app.parts.approval.is_choosing:
             await run.pilot.press("escape")
         await run.pilot.press("y")
         await run.until(lambda: tool.calls == [{"text": "x"}])
@@ -113,7 +113,7 @@ async def test_a_letter_too_early_for_long_content_is_a_word() -> None:
     async with running([[call(text="\n".join(LINES))], ["done"]], tools=[tool], size=(80, 24)) as run:
         await asked(run)
         await run.pilot.press("y")
-        await run.until(lambda: run.app.draft.text == "y")
+        await run.until(lambda: run.app.parts.draft.text == "y")
         assert tool.calls == []
 
 
@@ -199,11 +199,11 @@ async def test_edited_arguments_are_read_anew() -> None:
     async with running([[call(text="x")], ["done"]], tools=[tool], size=(80, 24)) as run:
         await asked(run)
         await run.pilot.press("e")
-        field = run.app.approval.field
+        field = run.app.parts.approval.field
         await run.until(lambda: field.has_focus)
         field.load_text('{"text": "' + "a\\n" * 80 + 'last"}')
         await run.pilot.press("enter")
-        await run.until(lambda: "rows unread" in shown(run) and run.app.approval.armed)
+        await run.until(lambda: "rows unread" in shown(run) and run.app.parts.approval.armed)
         assert "last" in await read_to_the_end(run)
         await run.pilot.press("y")
         await run.until(lambda: tool.calls == [{"text": "a\n" * 80 + "last"}])
@@ -215,11 +215,11 @@ async def test_the_arguments_to_edit_hold_nothing_that_is_not_seen() -> None:
     async with running([[call(text=odd)], ["done"]], tools=[tool]) as run:
         await asked(run)
         await run.pilot.press("e")
-        field = run.app.approval.field
+        field = run.app.parts.approval.field
         await run.until(lambda: field.has_focus)
         assert field.text.isascii()
         await run.pilot.press("enter")
-        await run.until(lambda: "with your arguments" in shown(run) and run.app.approval.armed)
+        await run.until(lambda: "with your arguments" in shown(run) and run.app.parts.approval.armed)
         await run.pilot.press("y")
         await run.until(lambda: tool.calls == [{"text": odd}])
 
@@ -230,4 +230,4 @@ async def test_a_huge_call_is_laid_out_beside_the_event_loop() -> None:
     async with running([[call(**arguments)], ["done"]], tools=[tool]) as run:
         await asked(run)
         assert "rows unread" in shown(run)
-        assert run.app.approval.unread > 59_000
+        assert run.app.parts.approval.unread > 59_000

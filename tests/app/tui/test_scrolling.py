@@ -19,12 +19,12 @@ ENDING = "| a | b |\n|---|---|\n| 1 | 2 |\n\n```py\na\nb\nc\nd\ne\nf\n```"
 
 
 def wheel_up(run: Running) -> None:
-    view = run.app.transcript
+    view = run.app.parts.transcript
     view.post_message(events.MouseScrollUp(view, 5, 5, 0, 0, 0, False, False, False, 5, 5))
 
 
 def at_end(run: Running) -> bool:
-    return run.app.transcript.scroll_y == run.app.transcript.max_scroll_y
+    return run.app.parts.transcript.scroll_y == run.app.parts.transcript.max_scroll_y
 
 
 async def test_a_turn_of_the_wheel_stays_while_lines_come_and_the_person_writes() -> None:
@@ -37,7 +37,7 @@ async def test_a_turn_of_the_wheel_stays_while_lines_come_and_the_person_writes(
         await run.send("two")
         gates[0].set()
         await run.until(lambda: "line 0." in run.texts("answer")[-1])
-        view = run.app.transcript
+        view = run.app.parts.transcript
         await run.until(lambda: at_end(run))
         wheel_up(run)
         await run.until(lambda: not at_end(run))

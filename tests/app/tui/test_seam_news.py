@@ -21,7 +21,7 @@ async def test_neither_news_nor_new_lines_hide_the_key_that_stops() -> None:
         await run.until(lambda: "esc stops" in run.seam)
         run.app.say("something was done")
         assert "something was done   esc stops " in run.seam
-        run.app.seam.set_new_lines(12)
+        run.app.parts.seam.set_new_lines(12)
         assert "something was done   \u25be 12 new lines  end   esc stops " in run.seam
         gate.set()
 
@@ -34,7 +34,7 @@ async def test_where_not_all_fits_the_key_stays_and_the_news_is_cut(width: int) 
         await run.until(lambda: "esc stops" in run.seam)
         run.app.say("news " * 30)
         assert "news news" in run.seam and "\u203a   esc stops " in run.seam
-        run.app.seam.say(News("what went wrong", error=True))
+        run.app.parts.seam.say(News("what went wrong", error=True))
         assert "what went wrong" in run.seam and "esc stops" not in run.seam
         gate.set()
 
@@ -48,7 +48,7 @@ async def test_looking_for_models_is_told_while_it_is_looked(monkeypatch: pytest
 
     monkeypatch.setattr(SessionManager, "models", models)
     async with running() as run:
-        run.app.run_command("/model")
+        run.app.commands.run("/model")
         await run.until(lambda: "looking for models" in run.seam)
         gate.set()
         await run.until(lambda: len(run.app.screen_stack) > 1)
@@ -60,7 +60,7 @@ async def test_looking_for_models_is_told_while_it_is_looked(monkeypatch: pytest
 async def test_what_was_told_since_is_not_taken_back() -> None:
     async with running() as run:
         first = News("first")
-        run.app.seam.say(first)
+        run.app.parts.seam.say(first)
         run.app.say("second")
-        run.app.seam.withdraw(first)
+        run.app.parts.seam.withdraw(first)
         assert "second" in run.seam

@@ -32,7 +32,7 @@ async def test_the_second_one_is_told_and_keeps_its_draft(tmp_path: Path) -> Non
         await run.until(lambda: run.texts("answer") == ["one"])
         await run.send("there")
         await run.until(lambda: "open in another Fireside" in run.seam)
-        assert run.app.draft.text == "there"
+        assert run.app.parts.draft.text == "there"
         await say(first, session_id, "here again")
         await run.until(lambda: run.texts("answer") == ["one", "two"])
     texts = [getattr(item, "text", "") for item in await first.list_items(session_id, limit=100)]

@@ -30,8 +30,8 @@ async def test_a_pane_that_a_wider_terminal_opens_tells_the_chats_too(tmp_path: 
     async with SessionManager(engine=ScriptedEngine(), store=Store(file)) as manager:
         await manager.create(title="Colour of basalt")
     async with running(store=file, size=(80, 24)) as run:
-        await run.until(lambda: run.app.status.display)
-        assert not run.app.side_open
+        await run.until(lambda: run.app.parts.status.display)
+        assert not run.app.parts.side_open
         await run.pilot.resize_terminal(140, 40)
         await run.until(lambda: any("Colour of basalt" in row[:31] for row in run.screen()))
 
@@ -41,9 +41,9 @@ async def test_a_chat_that_asks_says_so_while_its_reply_goes_on(tmp_path: Path) 
     call = ToolCall("c1", "read_file", {"path": "a.txt"})
     async with running([[call], ["done"]], size=(140, 40), tools="read_file", workspace=tmp_path) as run:
         await run.send("look")
-        await run.until(lambda: run.app.approval.question is not None)
+        await run.until(lambda: run.app.parts.approval.question is not None)
         await run.until(lambda: any("asks" in row[:31] for row in run.screen()))
-        run.app.tick_side()
+        run.app.side.tick()
         await run.pilot.pause()
         assert any("asks" in row[:31] for row in run.screen())
 
@@ -53,12 +53,12 @@ async def test_a_pane_over_the_chat_closes_when_keys_go_elsewhere(how: str) -> N
     async with running([["hello"]], size=(80, 24)) as run:
         await run.ask("hi")
         await run.pilot.press("f2")
-        await run.until(lambda: run.app.side_open and run.app.pane.has_focus)
+        await run.until(lambda: run.app.parts.side_open and run.app.parts.pane.has_focus)
         if how == "tab":
             await run.pilot.press("tab")
         else:
             await run.pilot.click(offset=(70, 10))
-        await run.until(lambda: not run.app.side_open)
+        await run.until(lambda: not run.app.parts.side_open)
         assert "hi" in run.screen()[0]
 
 
@@ -66,9 +66,9 @@ async def test_a_pane_over_the_chat_closes_when_keys_go_elsewhere(how: str) -> N
 async def test_a_pane_over_the_chat_leaves_what_is_written_in_sight(size: tuple[int, int]) -> None:
     async with running([["hello"]], size=size) as run:
         await run.ask("hi")
-        run.app.draft.put("first row\nsecond row")
+        run.app.parts.draft.put("first row\nsecond row")
         await run.pilot.press("f2")
-        await run.until(lambda: run.app.pane.has_focus)
+        await run.until(lambda: run.app.parts.pane.has_focus)
 
         def whole() -> bool:
             rows = run.screen()
@@ -76,24 +76,24 @@ async def test_a_pane_over_the_chat_leaves_what_is_written_in_sight(size: tuple[
                 row.startswith(" ") and "second row" in row for row in rows
             )
 
-        await run.until(lambda: whole() and run.app.side.region.bottom <= run.app.seam.region.y)
-        run.app.draft.put("\n".join(["row"] * 5))
+        await run.until(lambda: whole() and run.app.parts.side.region.bottom <= run.app.parts.seam.region.y)
+        run.app.parts.draft.put("\n".join(["row"] * 5))
         await run.until(lambda: sum(row.strip(" \u203a") == "row" for row in run.screen()) == 5)
         assert any("chats" in row for row in run.screen())
         await run.pilot.resize_terminal(140, 40)
-        await run.until(lambda: run.app.side.region.height == 40)
+        await run.until(lambda: run.app.parts.side.region.height == 40)
 
 
 async def test_a_pane_over_the_chat_stays_while_it_asks_for_a_name() -> None:
     async with running([["hello"]], size=(80, 24)) as run:
         await run.ask("hi")
         await run.pilot.press("f2")
-        await run.until(lambda: run.app.pane.selected and run.app.pane.has_focus)
+        await run.until(lambda: run.app.parts.pane.selected and run.app.parts.pane.has_focus)
         await run.pilot.press("r")
         await run.until(lambda: len(run.app.screen_stack) == 2)
         await run.pilot.press("escape")
         await run.until(lambda: len(run.app.screen_stack) == 1)
-        assert run.app.side_open and run.app.pane.has_focus
+        assert run.app.parts.side_open and run.app.parts.pane.has_focus
 
 
 async def test_nothing_is_said_of_chats_before_it_is_known_whether_there_are_any(
@@ -110,7 +110,7 @@ async def test_nothing_is_said_of_chats_before_it_is_known_whether_there_are_any
     async with running(size=(160, 32), wait=False) as run:
         try:
             await run.until(lambda: any("chats" in row for row in run.screen()))
-            await run.until(lambda: run.app._manager is not None)
+            await run.until(lambda: run.app.chats._manager is not None)
             assert not any("No chats yet" in row for row in run.screen())
         finally:
             goes_on.set()

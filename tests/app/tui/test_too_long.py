@@ -17,7 +17,7 @@ async def test_it_is_told_with_both_numbers_and_the_chat_goes_on() -> None:
     engine = ScriptedEngine([["short answer"]], card=replace(CARD, max_seq=256))
     async with running(engine=engine) as run:
         await run.send(LONG)
-        await run.until(lambda: run.app.approval.question is not None and run.app.approval.armed)
+        await run.until(lambda: run.app.parts.approval.question is not None and run.app.parts.approval.armed)
         await run.pilot.press("3")
         await run.until(lambda: run.texts("error") and not run.app.chat.busy)
         rows = "\n".join(run.screen())

@@ -48,15 +48,15 @@ def made_up(seed: int, count: int) -> list[str]:
 
 async def nothing_allowed(run: Running, tool: Recorder) -> None:
     assert tool.calls == []
-    assert run.app.approval.question is not None
+    assert run.app.parts.approval.question is not None
     assert await run.app.manager.rules(run.app.chat.id or "") == []
 
 
 async def back(run: Running) -> None:
     """The keys at the card again, the draft empty."""
-    run.app.draft.put("")
-    run.app.approval.focus()
-    await run.until(lambda: run.app.approval.has_focus and run.app.approval.armed)
+    run.app.parts.draft.put("")
+    run.app.parts.approval.focus()
+    await run.until(lambda: run.app.parts.approval.has_focus and run.app.parts.approval.armed)
 
 
 def press(run: Running, text: str) -> None:
@@ -77,10 +77,10 @@ async def test_no_sentence_allows_at_the_speed_of_a_hand(
                 press(run, sentence)
             else:
                 await run.pilot.press(*("space" if char == " " else char for char in sentence))
-            await run.until(lambda sentence=sentence: run.app.draft.text == sentence)
+            await run.until(lambda sentence=sentence: run.app.parts.draft.text == sentence)
             await nothing_allowed(run, tool)
             await run.pilot.press("enter")
-            await run.until(lambda: run.app.draft.text == "")
+            await run.until(lambda: run.app.parts.draft.text == "")
             await nothing_allowed(run, tool)
             await back(run)
 
@@ -90,7 +90,7 @@ async def test_no_slow_sentence_saves_a_rule(monkeypatch: pytest.MonkeyPatch) ->
     tool = Recorder()
     async with running([[call(text="x")], ["done"]], tools=[tool]) as run:
         await asked(run)
-        card = run.app.approval
+        card = run.app.parts.approval
         for sentence in [*SLOW, *(f"{'swau'[n % 4]}{one}" for n, one in enumerate(made_up(2, 10)))]:
             typed = sentence.translate(str.maketrans("ynxe", "bbbb"))  # those act by themselves
             for char in typed:
@@ -121,10 +121,10 @@ async def test_a_paste_is_a_part_of_the_message(
             run.app.post_message(Paste(text))
         else:
             press(run, text)
-        await run.until(lambda: run.app.draft.text.strip() == text.strip())
+        await run.until(lambda: run.app.parts.draft.text.strip() == text.strip())
         await run.pilot.pause(0.1)
         await nothing_allowed(run, tool)
-        assert run.app.draft.text.strip() == text.strip()
+        assert run.app.parts.draft.text.strip() == text.strip()
 
 
 async def test_a_letter_before_a_paste_is_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +134,7 @@ async def test_a_letter_before_a_paste_is_its_beginning(monkeypatch: pytest.Monk
         await asked(run)
         await run.pilot.press("y")
         run.app.post_message(Paste("es please"))
-        await run.until(lambda: run.app.draft.text == "yes please")
+        await run.until(lambda: run.app.parts.draft.text == "yes please")
         await nothing_allowed(run, tool)
 
 
@@ -154,7 +154,7 @@ async def test_what_is_remembered_is_shown_whole_and_can_be_left() -> None:
         await chosen(run, "a")
         assert "keep with exactly these arguments" in "\n".join(run.screen())
         await run.pilot.press("escape")
-        await run.until(lambda: not run.app.approval.is_choosing)
+        await run.until(lambda: not run.app.parts.approval.is_choosing)
         await nothing_allowed(run, tool)
         await run.pilot.press("enter")
         await nothing_allowed(run, tool)
@@ -171,10 +171,10 @@ async def test_words_after_a_choice_take_it_back_and_none_is_lost() -> None:
         await asked(run)
         await chosen(run, "a")
         await run.pilot.press(*"ctually")
-        await run.until(lambda: run.app.draft.text == "actually")
-        assert not run.app.approval.is_choosing
+        await run.until(lambda: run.app.parts.draft.text == "actually")
+        assert not run.app.parts.approval.is_choosing
         await run.pilot.press("enter")
-        await run.until(lambda: run.app.draft.text == "")
+        await run.until(lambda: run.app.parts.draft.text == "")
         await nothing_allowed(run, tool)
 
 
@@ -186,5 +186,5 @@ async def test_words_choose_nothing_in_a_form(words: str, monkeypatch: pytest.Mo
     async with running([[call()], ["done"]], tools=[tool]) as run:
         await asked(run)
         await run.pilot.press(*("space" if char == " " else char for char in words), "enter")
-        await run.until(lambda: run.app.draft.text == "" and run.app.waiting.messages)
-        assert tool.answers == [] and run.app.approval.question is not None
+        await run.until(lambda: run.app.parts.draft.text == "" and run.app.parts.waiting.messages)
+        assert tool.answers == [] and run.app.parts.approval.question is not None

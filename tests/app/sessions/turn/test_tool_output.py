@@ -179,7 +179,7 @@ async def test_the_full_screen_counts_printed_lines_and_shows_the_last() -> None
         await run.ask("go")
         entry = next(one for one in run.entries if one.kind == "tool")
         assert entry.facts.startswith("40 lines")  # type: ignore[attr-defined]
-        run.app.transcript.toggle(entry)
+        run.app.parts.transcript.toggle(entry)
         await run.until(lambda: any("line 39" in row for row in run.screen()))
         rows = " ".join(run.screen())
         assert "32 more" in rows and "line 32" in rows and "line 31" not in rows

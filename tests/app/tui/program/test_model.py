@@ -21,7 +21,7 @@ async def test_a_message_is_answered_and_stored(tmp_path: Path) -> None:
         assert run.texts("answer") == ["Hello there."]
         assert run.kinds() == ["user", "name", "answer"]
         assert [item.type for item in await run.items()] == ["message", "message"]
-        assert run.app.draft.text == ""
+        assert run.app.parts.draft.text == ""
 
 
 async def test_a_reply_that_is_written_is_shown_as_it_comes() -> None:
@@ -56,17 +56,17 @@ async def test_messages_typed_meanwhile_wait_and_can_be_edited_and_removed() -> 
         await run.send("first")
         await run.until(lambda: run.texts("answer") == ["one"])
         await run.send("second")
-        await run.until(lambda: len(run.app.waiting.messages) == 1)
+        await run.until(lambda: len(run.app.parts.waiting.messages) == 1)
         await run.send("third")
-        await run.until(lambda: len(run.app.waiting.messages) == 2)
+        await run.until(lambda: len(run.app.parts.waiting.messages) == 2)
         assert any("queued" in row and "second" in row for row in run.screen())
 
         await run.pilot.press("alt+up", "x")
-        await run.until(lambda: [text for _, text in run.app.waiting.messages] == ["second"])
+        await run.until(lambda: [text for _, text in run.app.parts.waiting.messages] == ["second"])
         await run.pilot.press("e")
-        await run.until(lambda: run.app.draft.text == "second")
+        await run.until(lambda: run.app.parts.draft.text == "second")
         await run.send("changed")
-        await run.until(lambda: [text for _, text in run.app.waiting.messages] == ["changed"])
+        await run.until(lambda: [text for _, text in run.app.parts.waiting.messages] == ["changed"])
         gate.set()
         await run.until(lambda: run.texts("answer") == ["one", "two"])
         assert run.texts("user") == ["first", "changed"]
@@ -77,9 +77,9 @@ async def test_typing_leaves_the_block_cursor_so_that_esc_stops() -> None:
     async with running([["one"], ["two", Pause(until=gate)]]) as run:
         await run.ask("first")
         await run.pilot.press("alt+up")
-        assert run.app.transcript.current is not None
+        assert run.app.parts.transcript.current is not None
         await run.type("second")
-        assert run.app.draft.text == "second"
+        assert run.app.parts.draft.text == "second"
         await run.pilot.press("enter")
         await run.until(lambda: run.texts("answer") == ["one", "two"])
         await run.pilot.press("escape")
@@ -94,10 +94,10 @@ async def test_the_end_is_followed_when_the_queue_goes() -> None:
         await run.send("first")
         await run.until(lambda: any("paragraph 59" in row for row in run.screen()))
         await run.queue("second", "third")
-        assert run.app.transcript.at_tail
+        assert run.app.parts.transcript.at_tail
         await run.pilot.press("escape")
         await run.until(lambda: not run.app.chat.busy)
-        assert run.app.transcript.at_tail
+        assert run.app.parts.transcript.at_tail
         assert any("third" in row for row in run.screen())
 
 
@@ -149,7 +149,7 @@ async def test_a_shell_line_stays_until_its_output_has_gone(tmp_path: Path) -> N
         assert any("outside" in row for row in run.screen())
         await run.send("and now")
         await run.until(lambda: run.texts("answer") == ["green", "blue"] and not run.app.chat.busy)
-        assert run.app.chat.unsent == []
+        assert run.app.chat.view.unsent == []
 
 
 async def test_a_message_of_before_an_edit_is_walked_to() -> None:
@@ -157,7 +157,7 @@ async def test_a_message_of_before_an_edit_is_walked_to() -> None:
         await run.ask("question")
         await run.ask("further")
         await run.pilot.press("alt+up", "up", "up", "up", "e")
-        await run.until(lambda: run.app.draft.text == "question")
+        await run.until(lambda: run.app.parts.draft.text == "question")
         await run.send("better question")
         await run.until(lambda: run.texts("answer") == ["new"] and not run.app.chat.busy)
         await run.until(lambda: any("variant 2 of 2" in row for row in run.screen()))
@@ -172,26 +172,26 @@ async def test_arrows_move_the_block_cursor_once_it_is_there() -> None:
     async with running([["\n".join(f"{number}. a line" for number in range(1, 61))]]) as run:
         await run.ask("question")
         await run.pilot.press("alt+up")
-        assert run.app.transcript.current is run.entries[-1]
+        assert run.app.parts.transcript.current is run.entries[-1]
         await run.pilot.press("up")
-        await run.until(lambda: run.app.transcript.current is run.entries[0])
+        await run.until(lambda: run.app.parts.transcript.current is run.entries[0])
         await run.until(lambda: any("question" in row for row in run.screen()[:6]))
         await run.pilot.press("down")
-        await run.until(lambda: run.app.transcript.current is run.entries[-1])
+        await run.until(lambda: run.app.parts.transcript.current is run.entries[-1])
         await run.pilot.press("down")
-        await run.until(lambda: run.app.transcript.current is None)
-        assert run.app.draft.has_focus
+        await run.until(lambda: run.app.parts.transcript.current is None)
+        assert run.app.parts.draft.has_focus
 
 
 async def test_an_edited_message_begins_a_branch() -> None:
     async with running([["old"], ["new"]]) as run:
         await run.ask("question")
         await run.pilot.press("alt+up", "alt+up", "e")
-        await run.until(lambda: run.app.draft.text == "question")
+        await run.until(lambda: run.app.parts.draft.text == "question")
         await run.send("better question")
         await run.until(lambda: run.texts("answer") == ["new"])
         assert run.texts("user") == ["better question"]
-        assert run.app.draft.text == ""
+        assert run.app.parts.draft.text == ""
 
 
 async def test_a_failed_turn_says_so_with_choices_and_can_be_tried_again() -> None:
@@ -202,8 +202,8 @@ async def test_a_failed_turn_says_so_with_choices_and_can_be_tried_again() -> No
         rows = "\n".join(run.screen())
         assert "The engine fell over." in rows
         assert "try again" in rows
-        assert run.app.transcript.has_focus
-        await run.until(lambda: run.app.error_armed)
+        assert run.app.parts.transcript.has_focus
+        await run.until(lambda: run.app.focus.error_armed)
         await run.pilot.press("r")
         await run.until(lambda: run.texts("answer") == ["fine"])
 
@@ -212,10 +212,10 @@ async def test_keys_go_to_the_draft_when_somebody_types_at_the_conversation() ->
     async with running([["yes"]]) as run:
         await run.ask("hi")
         await run.pilot.press("alt+up")
-        assert run.app.transcript.current is not None
+        assert run.app.parts.transcript.current is not None
         await run.pilot.press("z")
-        assert run.app.draft.has_focus
-        assert run.app.draft.text == "z"
+        assert run.app.parts.draft.has_focus
+        assert run.app.parts.draft.text == "z"
 
 
 async def test_several_chats_live_at_once() -> None:
@@ -233,7 +233,7 @@ async def test_several_chats_live_at_once() -> None:
         await run.until(lambda: not first.busy)
         assert first.facts.unread
         assert first.id is not None
-        await run.app.open_chat(first.id)
+        await run.app.chats.open_chat(first.id)
         await run.until(lambda: run.texts("answer") == ["slow end"])
         assert any("slow end" in row for row in run.screen())
         assert not first.facts.unread
@@ -244,7 +244,7 @@ async def test_a_draft_survives_the_program(tmp_path: Path) -> None:
         await run.type("half a thought")
         await run.until(lambda: run.app.chat.kept_draft == "half a thought")
     async with running(store=tmp_path / "chats.db") as run:
-        await run.until(lambda: run.app.draft.text == "half a thought")
+        await run.until(lambda: run.app.parts.draft.text == "half a thought")
 
 
 async def test_each_chat_keeps_its_draft() -> None:
@@ -254,19 +254,19 @@ async def test_each_chat_keeps_its_draft() -> None:
         await run.type("for later")
         await run.pilot.press("ctrl+n")
         await run.until(lambda: run.app.chat is not first)
-        assert run.app.draft.text == ""
+        assert run.app.parts.draft.text == ""
         assert first.id is not None
-        await run.app.open_chat(first.id)
-        assert run.app.draft.text == "for later"
+        await run.app.chats.open_chat(first.id)
+        assert run.app.parts.draft.text == "for later"
 
 
 async def test_ctrl_c_clears_the_draft_and_twice_quits() -> None:
     async with running() as run:
         await run.type("abc")
         await run.pilot.press("ctrl+c")
-        assert run.app.draft.text == ""
+        assert run.app.parts.draft.text == ""
         await run.pilot.press("up")
-        assert run.app.draft.text == "abc"
+        assert run.app.parts.draft.text == "abc"
         await run.pilot.press("ctrl+c", "ctrl+c")
         assert "again to quit" in run.seam
         await run.pilot.press("ctrl+c")
@@ -309,7 +309,7 @@ def old_items(count: int) -> list[dict[str, object]]:
 async def test_older_messages_come_when_one_goes_up() -> None:
     async with running() as run:
         made = await run.app.manager.create(initial_items=old_items(450), title="long")
-        await run.app.open_chat(made.id)
+        await run.app.chats.open_chat(made.id)
         await run.until(lambda: any("message 449" in row for row in run.screen()))
         assert len(run.entries) < 450
         await run.pilot.press("home")
@@ -328,7 +328,7 @@ async def test_words_are_found_in_the_chat() -> None:
         await run.type("heron")
         await run.pilot.press("enter")
         await run.until(lambda: "one match" in run.seam)
-        assert run.app.transcript.found == (1, 1)
+        assert run.app.parts.transcript.found == (1, 1)
 
 
 async def test_a_fork_from_the_second_of_two_messages_has_the_first_too() -> None:
@@ -340,7 +340,7 @@ async def test_a_fork_from_the_second_of_two_messages_has_the_first_too() -> Non
         gate.set()
         await run.until(lambda: run.texts("answer") == ["one", "two"] and not run.app.chat.busy)
         await run.pilot.press("alt+up", "up", "f")
-        await run.until(lambda: run.app.draft.text == "second\n\nthird")
+        await run.until(lambda: run.app.parts.draft.text == "second\n\nthird")
         assert run.texts("user") == ["first"]
 
 
@@ -351,7 +351,7 @@ async def test_a_chat_is_forked_from_a_message() -> None:
         before = run.app.chat.id
         await run.pilot.press("alt+up", "alt+up", "f")
         await run.until(lambda: run.app.chat.id != before)
-        await run.until(lambda: run.app.draft.text == "second")
+        await run.until(lambda: run.app.parts.draft.text == "second")
         assert run.texts("user") == ["first"]
         await run.ask("another second")
         assert run.texts("answer") == ["one", "other"]
@@ -366,6 +366,6 @@ async def test_why_a_picture_cannot_be_seen_is_told_once(tmp_path: Path) -> None
         file = await chat.manager.files.upload(await chat.ensure(), tmp_path / "p.png")
         await chat.send([{"type": "input_image", "file_id": file.id}])
         await run.until(lambda: "error" in run.kinds() and not run.app.chat.busy)
-        await run.until(lambda: run.app.chat.error is not None and run.app.chat.error.choices)
+        await run.until(lambda: run.app.chat.view.error is not None and run.app.chat.view.error.choices)
         assert run.kinds().count("error") == 1
         assert "cannot see" in "\n".join(run.screen())

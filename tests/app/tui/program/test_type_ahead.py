@@ -26,4 +26,4 @@ async def test_the_conversation_is_read_at_once_and_the_draft_at_a_pause_where_t
         assert [item.type for item in await run.items()] == ["message", "message"]
     async with running([["ok"]]) as run:
         await run.ask("hi")
-        assert run.app.type_ahead is None
+        assert run.app.drafts.type_ahead is None

@@ -29,7 +29,7 @@ async def test_without_the_setting_every_letter_is_text() -> None:
         await run.type("dd")
         await run.pilot.press("escape")
         await run.type("dwx0i")
-        assert run.app.draft.text == "dddwx0i"
+        assert run.app.parts.draft.text == "dddwx0i"
         assert "insert" not in run.screen()[-1] and "normal" not in run.screen()[-1]
 
 
@@ -40,11 +40,11 @@ async def test_a_message_is_written_changed_and_sent() -> None:
         await run.pilot.press("escape")
         await run.until(lambda: "normal" in run.screen()[-1])
         await run.pilot.press("b", "b", "d", "w")
-        assert run.app.draft.text == "hello world"
+        assert run.app.parts.draft.text == "hello world"
         await run.pilot.press("u")
-        assert run.app.draft.text == "hello wide world"
+        assert run.app.parts.draft.text == "hello wide world"
         await run.pilot.press("ctrl+r")
-        assert run.app.draft.text == "hello world"
+        assert run.app.parts.draft.text == "hello world"
         await run.pilot.press("c", "w", *"there", "escape", "A", "exclamation_mark", "enter")
         await run.until(lambda: run.texts("answer") == ["one"])
         assert run.texts("user") == ["hello there!"]
@@ -59,36 +59,36 @@ async def test_esc_leaves_the_insert_mode_and_only_then_stops() -> None:
         assert "esc esc stops" in run.seam
         await run.pilot.press("x", "escape")
         await run.until(lambda: "normal" in run.screen()[-1])
-        assert run.app.chat.busy and not run.app.chat.stopping
+        assert run.app.chat.busy and not run.app.chat.view.stopping
         assert "esc esc" not in run.seam and "esc stops" in run.seam
         await run.pilot.press("escape")
         await run.until(lambda: not run.app.chat.busy)
-        assert run.app.draft.text == "x"
+        assert run.app.parts.draft.text == "x"
 
 
 async def test_paste_history_completion_and_help_are_as_ever() -> None:
     async with vi([["one"], ["two"]]) as run:
         await run.ask("first")
         await run.pilot.press("escape", "k")
-        assert run.app.draft.text == "first"
+        assert run.app.parts.draft.text == "first"
         await run.pilot.press("j")
-        assert run.app.draft.text == ""
-        run.app.draft.post_message(events.Paste("pasted\nlines\n" * 8))
-        await run.until(lambda: run.app.draft.text.startswith("[pasted"))
+        assert run.app.parts.draft.text == ""
+        run.app.parts.draft.post_message(events.Paste("pasted\nlines\n" * 8))
+        await run.until(lambda: run.app.parts.draft.text.startswith("[pasted"))
         await run.pilot.press("0", "x")
-        assert run.app.draft.text == "", "a folded paste goes as a whole"
+        assert run.app.parts.draft.text == "", "a folded paste goes as a whole"
         await run.pilot.press("u")
-        assert run.app.draft.whole.count("lines") == 8
+        assert run.app.parts.draft.whole.count("lines") == 8
         await run.pilot.press("d", "d", "question_mark")
         await run.until(lambda: len(run.app.screen_stack) == 2)
         await run.pilot.press("escape")
         await run.until(lambda: len(run.app.screen_stack) == 1)
         await run.pilot.press("i")
         await run.type("/mod")
-        await run.until(lambda: run.app.completion.opened)
+        await run.until(lambda: run.app.parts.completion.opened)
         await run.pilot.press("escape", "escape")
         await run.until(lambda: "normal" in run.screen()[-1])
-        assert not run.app.completion.opened and run.app.draft.text == "/mod"
+        assert not run.app.parts.completion.opened and run.app.parts.draft.text == "/mod"
 
 
 async def test_a_selection_is_shown_and_cut() -> None:
@@ -96,20 +96,20 @@ async def test_a_selection_is_shown_and_cut() -> None:
         await run.type("one two three")
         await run.pilot.press("escape", "0", "w", "v", "e")
         assert "visual" in run.screen()[-1]
-        assert run.app.draft.selected_text == "two"
+        assert run.app.parts.draft.selected_text == "two"
         await run.pilot.press("d")
-        assert run.app.draft.text == "one  three"
+        assert run.app.parts.draft.text == "one  three"
         await run.pilot.press("dollar_sign", "v", "b", "d")
-        assert run.app.draft.text == "one  "
+        assert run.app.parts.draft.text == "one  "
 
 
 async def test_a_selection_of_a_draft_that_gave_way_to_another_harms_nothing() -> None:
     async with vi() as run:
         await run.type("one two three")
         await run.pilot.press("escape", "v", "b")
-        run.app.draft.put("a")
+        run.app.parts.draft.put("a")
         await run.pilot.press("b", "w", "e", "d")
-        assert run.app.draft.text in ("a", "")
+        assert run.app.parts.draft.text in ("a", "")
 
 
 async def test_at_the_conversation_they_move() -> None:
@@ -118,26 +118,26 @@ async def test_at_the_conversation_they_move() -> None:
         await run.ask("many lines")
         await run.ask("again")
         await run.pilot.press("alt+up")
-        first = run.app.transcript.current
+        first = run.app.parts.transcript.current
         await run.pilot.press("k", "k")
-        assert run.app.transcript.current not in (None, first)
+        assert run.app.parts.transcript.current not in (None, first)
         await run.pilot.press("g")
-        await run.until(lambda: run.app.transcript.scroll_offset.y == 0)
+        await run.until(lambda: run.app.parts.transcript.scroll_offset.y == 0)
         await run.pilot.press("ctrl+d")
-        await run.until(lambda: run.app.transcript.scroll_offset.y > 0)
+        await run.until(lambda: run.app.parts.transcript.scroll_offset.y > 0)
         await run.pilot.press("G")
-        await run.until(lambda: run.app.transcript.is_vertical_scroll_end)
+        await run.until(lambda: run.app.parts.transcript.is_vertical_scroll_end)
         await run.pilot.press("slash")
         await run.until(lambda: len(run.app.screen_stack) == 2)
         await run.type("line 7")
         await run.pilot.press("enter")
         await run.until(lambda: "match" in run.seam)
-        before = run.app.transcript.found
+        before = run.app.parts.transcript.found
         await run.pilot.press("n")
-        assert run.app.transcript.found != before
+        assert run.app.parts.transcript.found != before
         await run.pilot.press("i")
         await run.type("x")
-        assert run.app.draft.text == "x"
+        assert run.app.parts.draft.text == "x"
 
 
 async def test_ctrl_r_writes_another_variant_where_nothing_is_written() -> None:

@@ -74,7 +74,7 @@ async def measured(monkeypatch: pytest.MonkeyPatch, text: str, key: str, caret: 
 
     count = 0
     async with running(size=(80, 24)) as run:
-        run.app.draft.put(text, caret)
+        run.app.parts.draft.put(text, caret)
         await run.pilot.pause()
         await run.pilot.press(key)
         original_init, original_cell_len = Text.__init__, cells.cell_len
@@ -97,11 +97,11 @@ async def measured(monkeypatch: pytest.MonkeyPatch, text: str, key: str, caret: 
                 "app.tui.widgets.soft_rows",
             ):
                 patch.setattr(f"{module}.cell_len", measure)
-            before = run.app.draft.wrapped_document.measured
-            size = len(run.app.draft.text)
+            before = run.app.parts.draft.wrapped_document.measured
+            size = len(run.app.parts.draft.text)
             await run.pilot.press(key)
-            await run.until(lambda: len(run.app.draft.text) != size)
-            return count + run.app.draft.wrapped_document.measured - before
+            await run.until(lambda: len(run.app.parts.draft.text) != size)
+            return count + run.app.parts.draft.wrapped_document.measured - before
 
 
 @pytest.mark.parametrize("word", ["words ", "x", "漢字"])
