@@ -76,12 +76,14 @@ def described(error: BaseException) -> ApiError:
     match error:
         case ApiError():
             return error
+        case BaseExceptionGroup():
+            return described(error.exceptions[0])
         case ContextOverflowError():
             return refused(str(error), "messages", "context_length_exceeded")
         case QueueFullError():
             return busy(str(error), 1)
         case ModelLoadError():
-            status = 404 if error.cause == "not_found" else 503
+            status = {"not_found": 404, "not_a_chat_model": 400}.get(error.cause, 503)
             return ApiError(status, f"{error} {error.remedy}".strip(), code=error.cause)
         case EngineError():
             return ApiError(503, f"{error} {error.remedy}".strip(), code="engine_error")

@@ -16,7 +16,7 @@ from app.server.metrics import Metrics
 from app.server.models import Models, Served
 from app.sessions.manager import SessionManager
 from backend.chat_engine import ChatEngine, Request
-from backend.types import ChatCard, ChatOutcome, EngineError, GenerationConfig, Piece
+from backend.types import ChatCard, ChatOutcome, EngineError, GenerationConfig, Piece, cannot_write
 
 
 @dataclass
@@ -62,9 +62,9 @@ class Service:
 
 
 def require_writer(card: ChatCard) -> None:
-    """ValueError for a model that cannot write text."""
+    """ModelLoadError for a model that cannot write text."""
     if card.kind == "embedding":
-        raise ValueError(f"{card.model_id} is an embedding model and cannot write text.")
+        raise cannot_write(card.model_id)
 
 
 def require_tools(card: ChatCard, request: Request) -> None:

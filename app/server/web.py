@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app import __version__
 from app.server.errors import ApiError, described
 from app.server.models import Served
-from app.server.openai import chat
+from app.server.openai import chat, completions, embeddings
 from app.server.security import Access, Guard
 from app.server.service import Service, service_of
 
@@ -40,6 +40,8 @@ def _routes() -> list[Route]:
         _route("/v1/models", list_models),
         _route("/v1/models/{name:path}", show_model),
         _route("/v1/chat/completions", chat.complete, "POST"),
+        _route("/v1/completions", completions.complete, "POST"),
+        _route("/v1/embeddings", embeddings.embed, "POST"),
     ]
 
 

@@ -189,8 +189,9 @@ class EngineOperations(Workplace):
 
     @asynccontextmanager
     async def using(self, model: str | None = None) -> AsyncGenerator[ChatEngine]:
-        """The engine with `model` (None: the default) in it, which no other replaces within."""
-        async with self._desk.use(model, _silent) as engine:
+        """The engine with `model` (None: the default) in it, which no other replaces within. It may be
+        one that writes no text."""
+        async with self._desk.use(model, _silent, for_text=False) as engine:
             yield engine
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:

@@ -46,7 +46,8 @@ class InProcessEngine:
     def sharing(cls, engine: EngineHandle) -> InProcessEngine:
         """The engine of a `ChatSession`, shared: `unload` gives the share back, and the session goes on.
         ValueError where it was closed."""
-        engine.pipeline  # noqa: B018 # raises where it was closed
+        if engine.closed:
+            raise ValueError("the engine handle is closed")
         shared = cls(engine.model)
         shared._share = EngineHandle(engine.model)
         return shared

@@ -64,9 +64,22 @@ def scripted(start: Start) -> Callable[..., tuple[Server, ScriptedEngine]]:
     return begin
 
 
+_CLIENTS: list[openai.OpenAI] = []
+
+
+@pytest.fixture(autouse=True)
+def closed_clients() -> Generator[None]:
+    """Closes the clients of a test."""
+    yield
+    while _CLIENTS:
+        _CLIENTS.pop().close()
+
+
 def client_of(server: Server, **options: Any) -> openai.OpenAI:
-    """OpenAI's own client of a server."""
-    return openai.OpenAI(base_url=f"{server.url}/v1", **{"api_key": "none", "max_retries": 0, **options})
+    """OpenAI's own client of a server, closed with the test."""
+    wanted = {"api_key": "none", "max_retries": 0, **options}
+    _CLIENTS.append(openai.OpenAI(base_url=f"{server.url}/v1", **wanted))
+    return _CLIENTS[-1]
 
 
 def http_of(server: Server, **options: Any) -> httpx.Client:
