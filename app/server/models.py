@@ -50,7 +50,7 @@ class Models:
             return self.own
         if not self._others:
             raise self._unknown(name, ())
-        return Served(found.name, str(found.path))
+        return Served(found.name, found.name)
 
     async def listed(self) -> list[dict[str, Any]]:
         """The models as `/v1/models` shows them, the one of the start first."""

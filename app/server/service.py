@@ -14,6 +14,7 @@ from app.server.admission import Admission
 from app.server.errors import refused
 from app.server.metrics import Metrics
 from app.server.models import Models, Served
+from app.server.sessions.rights import Rights
 from app.sessions.manager import SessionManager
 from backend.chat_engine import ChatEngine, Request
 from backend.types import ChatCard, ChatOutcome, EngineError, GenerationConfig, Piece, cannot_write
@@ -27,6 +28,8 @@ class Service:
     models: Models
     admission: Admission
     metrics: Metrics
+    rights: Rights = field(default_factory=Rights)
+    """What clients may do to this machine."""
     defaults: GenerationConfig = field(default_factory=GenerationConfig)
     """What holds where a request says nothing."""
     closing: asyncio.Event = field(default_factory=asyncio.Event)

@@ -23,6 +23,7 @@ from app.server.models import Models
 from app.server.protocol import PatientProtocol
 from app.server.security import Access, is_loopback
 from app.server.service import Service
+from app.server.sessions.rights import Rights
 from app.server.web import Listen, make_app
 from app.sessions.manager import SessionManager
 from backend.types import GenerationConfig
@@ -49,6 +50,7 @@ class Options:
     max_queued: int = MAX_QUEUED
     certificate: Path | None = None
     certificate_key: Path | None = None
+    rights: Rights = field(default_factory=Rights)
     defaults: GenerationConfig = field(default_factory=GenerationConfig)
     grace_s: float = GRACE_S
     listen: Listen = _silent
@@ -107,7 +109,7 @@ def address_of(sockets: Sequence[socket.socket], scheme: str) -> str:
 def make_service(manager: SessionManager, models: Models, options: Options, slots: int) -> Service:
     """What the routes stand on; `slots` replies are written at once."""
     admission = Admission(slots, options.max_queued)
-    return Service(manager, models, admission, Metrics(admission), options.defaults)
+    return Service(manager, models, admission, Metrics(admission), options.rights, options.defaults)
 
 
 class Listener(uvicorn.Server):

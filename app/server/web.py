@@ -19,6 +19,7 @@ from app.server.models import Served
 from app.server.openai import chat, completions, embeddings
 from app.server.security import Access, Guard
 from app.server.service import Service, service_of
+from app.server.sessions import collection, events, files
 
 Handler = Callable[[Request], Awaitable[Response]]
 Listen = Callable[[str, str, int, float], None]
@@ -42,7 +43,34 @@ def _routes() -> list[Route]:
         _route("/v1/chat/completions", chat.complete, "POST"),
         _route("/v1/completions", completions.complete, "POST"),
         _route("/v1/embeddings", embeddings.embed, "POST"),
+        _route("/v1/agents", collection.list_agents),
+        _route("/v1/sessions", collection.find),
+        _route("/v1/sessions", collection.create, "POST"),
+        *(_of_session(*entry) for entry in _OF_SESSION),
     ]
+
+
+_OF_SESSION: tuple[tuple[str, str, Handler], ...] = (
+    ("GET", "", collection.show),
+    ("PATCH", "", collection.change),
+    ("DELETE", "", collection.delete),
+    ("GET", "/items", collection.list_items),
+    ("GET", "/agent", collection.show_agent),
+    ("GET", "/child_sessions", collection.list_children),
+    ("POST", "/events", events.post),
+    ("GET", "/stream", events.stream),
+    ("POST", "/elicitations/{elicitation_id}/resolve", events.resolve),
+    ("POST", "/fork", collection.fork),
+    ("POST", "/resources/files", files.upload),
+    ("GET", "/resources/files", files.find),
+    ("GET", "/resources/files/{file_id}", files.show),
+    ("DELETE", "/resources/files/{file_id}", files.delete),
+    ("GET", "/resources/files/{file_id}/content", files.content),
+)
+
+
+def _of_session(method: str, path: str, handler: Handler) -> Route:
+    return _route(f"/v1/sessions/{{session_id}}{path}", handler, method)
 
 
 def _route(path: str, handler: Handler, *methods: str) -> Route:

@@ -22,7 +22,11 @@ class Body(BaseModel):
 
 async def read(request: Request, kind: type[Model]) -> Model:
     """The body of a request as `kind`. ApiError says which field is wrong."""
-    value = await read_json(request)
+    return as_kind(await read_json(request), kind)
+
+
+def as_kind(value: dict[str, Any], kind: type[Model]) -> Model:
+    """`value` as `kind`. ApiError says which field is wrong."""
     try:
         return kind.model_validate(value)
     except ValidationError as err:

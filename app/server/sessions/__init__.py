@@ -1,0 +1,1 @@
+"""The routes below `/v1/sessions`: the chats of this server's manager."""
