@@ -23,6 +23,8 @@ from app.server.errors import ApiError
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 OPEN_PATHS = ("/health", "/v1/health")
 """What answers without a key: it says that the server lives, and no more."""
+PROGRAM_ORIGIN = "omnigent://internal"
+"""What `omnigent-client` sends as its Origin, which no browser can: no page is loaded by such a scheme."""
 _HOST = re.compile(r"\[([0-9a-f:.]+)\](?::\d{1,5})?|([^:\[\]/@\s]+)(?::\d{1,5})?")
 _METHODS = "GET, POST, PATCH, DELETE, OPTIONS"
 _HEADER_NAMES = re.compile(r"[A-Za-z0-9-]{1,60}(?:\s*,\s*[A-Za-z0-9-]{1,60}){0,60}")
@@ -78,7 +80,7 @@ class Guard:
         headers = Headers(scope=scope)
         try:
             self._check_host(headers)
-            origin = self._origin(headers)
+            origin = self._origin(headers, scope["scheme"])
             if origin is not None:
                 send = _allowing(send, origin)
                 if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
@@ -105,10 +107,13 @@ class Guard:
             code="host_not_allowed",
         )
 
-    def _origin(self, headers: Headers) -> str | None:
-        """The page that asks, None for a program. ApiError for a page that may not."""
+    def _origin(self, headers: Headers, scheme: str) -> str | None:
+        """The page that asks, None for a program. ApiError for a page that may not.
+
+        A program may say that it is of this very server, which has no pages.
+        """
         given = headers.getlist("origin")
-        if not given:
+        if not given or given in ([f"{scheme}://{headers.get('host')}"], [PROGRAM_ORIGIN]):
             return None
         if len(given) == 1 and given[0] in self._access.origins:
             return given[0]

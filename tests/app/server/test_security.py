@@ -90,6 +90,15 @@ def test_no_page_may_call_it_unless_it_was_named(scripted: Scripted) -> None:
     assert "access-control-allow-credentials" not in answer.headers
 
 
+def test_a_program_may_name_the_server_itself_as_where_it_comes_from(tiny_server: Server) -> None:
+    assert asked(tiny_server, Origin=tiny_server.url).status_code == 200
+    for other in (tiny_server.url.replace("http:", "https:"), f"http://localhost:{tiny_server.port}"):
+        assert asked(tiny_server, Origin=other).status_code == 403
+    assert asked(tiny_server, Origin="omnigent://internal").status_code == 200
+    rebound = f"http://evil.example:{tiny_server.port}"
+    assert asked(tiny_server, Origin=rebound, Host=rebound.removeprefix("http://")).status_code == 403
+
+
 def test_a_named_page_is_told_what_it_may_send(scripted: Scripted) -> None:
     server, _ = scripted(access=Access(api_key=KEY, origins=(PAGE,)))
     answer = asked(
