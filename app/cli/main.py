@@ -49,6 +49,7 @@ ONE_SHOT: tuple[Flag, ...] = (
     Flag(("--format",), str, "Output of a one-shot: text, json or jsonl.", None, "text|json|jsonl"),
     Flag(("--replies",), int, "Number of replies to one prompt.", None, "N"),
     Flag(("--extract", "-x"), bool, "Print only the first fenced block of the reply."),
+    Flag(("--ask",), bool, "At a terminal, ask about the calls that -p would refuse."),
     Flag(("--raw",), bool, "Give the prompt to the model as it is, without a chat template."),
     Flag(("--dry-run",), bool, "Print the exact prompt and its token count, and stop."),
     Flag(("--version",), bool, "Print the version and exit."),
@@ -292,6 +293,7 @@ def _answer_once(given: Given) -> int:
             approve=settings.get("approve", "ask"),
             workspace=given.get("workspace"),
             max_turns=given.get("max_turns"),
+            ask=given.get("ask", False),
         ),
     )
     if not job.chat.needs_session:

@@ -36,6 +36,7 @@ from app.terminal.output import is_terminal, notify
 from backend.types import ChatOutcome, Finish, ReasoningPiece, TextPiece, ToolCall
 
 UNASKED = "nobody could be asked"
+DECLINED_HERE = "the person at the terminal declined it"
 # Nobody answers in time where nobody is there; the audit log then blames no person.
 _NO_ANSWER = {"action": "cancel", "content": {"timeout": True}}
 _SHOWN_ARGUMENTS = 200
@@ -49,6 +50,9 @@ class FollowedTurn:
     session: SessionSnapshot
     sink: Sink
     answer: Answer
+    asks: bool = False
+    """Whether a person at the terminal is asked about calls that need it."""
+    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _calls: dict[str, FunctionCall] = field(default_factory=dict[str, FunctionCall])
     _unasked: int = 0
     _streamed: set[str | None] = field(default_factory=set[str | None])
@@ -103,9 +107,10 @@ class FollowedTurn:
         self.sink.end(self.answer)
         if not self._unasked:
             return code
-        names = ", ".join(dict.fromkeys(entry["name"] for entry in self.answer.denied))
+        unasked = (entry for entry in self.answer.denied if entry["reason"] == UNASKED)
+        names = ", ".join(dict.fromkeys(entry["name"] for entry in unasked))
         calls = "1 call was" if self._unasked == 1 else f"{self._unasked} calls were"
-        help_text = "`fireside help tools` says what --approve allows"
+        help_text = "--ask asks at a terminal, and `fireside help tools` says what --approve allows"
         notify(f"{calls} refused ({names}), because {UNASKED}; {help_text}")
         return ExitCode.DENIED if code is ExitCode.ANSWERED else code
 
@@ -128,8 +133,8 @@ class FollowedTurn:
                     self._think(thought.text)
             case OutputItemDoneEvent(item=FunctionCall() as call):
                 self._called(call)
-            case OutputItemDoneEvent(item=FunctionCallOutput(denied=True) as output):
-                self._denied(output)
+            case OutputItemDoneEvent(item=FunctionCallOutput() as output):
+                self._came_back(output)
             case ResponseEvent() if isinstance(event, TERMINAL_TYPES):
                 self._response = event.response
             case _:
@@ -161,9 +166,16 @@ class FollowedTurn:
         self.sink.take(piece)
 
     def _called(self, call: FunctionCall) -> None:
-        if call.call_id not in self._calls and is_terminal(sys.stderr):
-            notify(f"{call.name} {call.arguments[:_SHOWN_ARGUMENTS]}")
         self._calls[call.call_id] = call
+
+    def _came_back(self, output: FunctionCallOutput) -> None:
+        """Tell a call once it is known whether it ran."""
+        call = self._calls.get(output.call_id)
+        if call is not None and is_terminal(sys.stderr):
+            known = "refused: " if output.denied else "failed: " if output.is_error else ""
+            notify(f"{known}{call.name} {call.arguments[:_SHOWN_ARGUMENTS]}")
+        if output.denied:
+            self._denied(output)
 
     def _denied(self, output: FunctionCallOutput) -> None:
         call = self._calls.get(output.call_id)
@@ -178,6 +190,14 @@ class FollowedTurn:
 
     async def _refuse(self, context: ElicitationRequestCtx) -> bool:
         params = context.params
+        if params.get("phase") == "tool_call" and self.asks:
+            from app.oneshot.asking import allows
+
+            async with self._asking:
+                if await allows(self.session.id, context.elicitation_id, params):
+                    return True
+            self._deny(str(params["call_id"]), str(params["tool"]), params["arguments"], DECLINED_HERE)
+            return False
         if params.get("phase") == "tool_call":
             self._unasked += 1
             self._deny(str(params["call_id"]), str(params["tool"]), params["arguments"], UNASKED)

@@ -29,6 +29,8 @@ class ChatChoice:
     approve: str = "ask"
     workspace: str | None = None
     max_turns: int | None = None
+    ask: bool = False
+    """Whether a person at the terminal is asked about calls; nobody is asked elsewhere."""
 
     @property
     def goes_on(self) -> bool:

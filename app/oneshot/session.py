@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -32,7 +33,7 @@ from app.sessions.records import ASKED_ONCE
 from app.sessions.snapshot import SessionSnapshot
 from app.sessions.store.store import Store
 from app.sessions.store.store_file import DamagedStoreError
-from app.terminal.output import notify
+from app.terminal.output import is_terminal, notify
 from backend.types import ChatCard
 
 
@@ -94,7 +95,7 @@ async def _answer(
             async with _set_for_now(manager, session.id, job, tools):
                 if job.dry_run:
                     return await _show_prompt(manager, session.id, asked, job, card)
-                turn = FollowedTurn(manager, session, sink, answer)
+                turn = FollowedTurn(manager, session, sink, answer, asks=choice.ask and _can_ask())
                 stop.end = turn.interrupt
                 await turn.run(asked, pictures)
                 stop.raise_if_stopped()
@@ -202,6 +203,11 @@ async def _show_prompt(
 ) -> ExitCode:
     made = await manager.preview(session_id, asked)
     return print_prompt(job, made["text"], made["tokens"], card.max_seq, card.model_id)
+
+
+def _can_ask() -> bool:
+    """Whether a person at a terminal could be asked."""
+    return is_terminal(sys.stdin) and is_terminal(sys.stderr)
 
 
 class _Stop:

@@ -35,6 +35,9 @@ def answer(question: str) -> str | None:
         with contextlib.suppress(termios.error, OSError, ValueError):
             termios.tcflush(sys.stdin, termios.TCIFLUSH)
         say(question, end="")
+        # A thread that waits in a read would hold the stream at the end of the process.
+        with contextlib.suppress(OSError, ValueError):
+            select.select([sys.stdin], [], [])
         line = sys.stdin.readline()
         if not line:
             return None

@@ -17,7 +17,7 @@ import pytest
 
 from app import paths
 from app.cli import main
-from app.oneshot import session, stdin
+from app.oneshot import asking, follow, session, stdin
 from app.sessions.hooks import ElicitationRequestCtx, StreamHooks
 from app.sessions.items import FunctionCallOutput
 from app.sessions.manager import SessionManager
@@ -695,3 +695,68 @@ def test_a_turn_with_tools_works_in_a_pipe(starter_model: Path, space: Path) -> 
     assert whole.stderr == b"" and b"\x1b" not in whole.stdout
     early = shell(f"set -o pipefail; $FIRESIDE -p 'Count.' {flags} | head -c 1", cwd=space)
     assert early.returncode == 0 and early.stderr == b""
+
+
+# ---- a person at the terminal --------------------------------------------------------------
+
+
+@pytest.fixture
+def person(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Somebody at the terminal who agrees while this list ends with `yes`; it collects what was shown."""
+    shown: list[str] = ["yes"]
+
+    def agreed(text: str) -> bool:
+        said = shown[-1] == "yes"
+        shown.insert(0, text)
+        return said
+
+    monkeypatch.setattr(session, "_can_ask", lambda: True)
+    monkeypatch.setattr(asking, "agreed", agreed)
+    return shown
+
+
+def test_ask_shows_a_call_whole_and_runs_it_when_the_person_agrees(
+    engine: Engine, space: Path, person: list[str], capfd: Cap
+) -> None:
+    content = "first\n" + "x" * 3000 + "\nlast"
+    engine.scripts = [[called("write_file", path="a.txt", content=content)], ["Done."]]
+    assert main.main(["-p", "go", "--tools", "write_file", "--ask"]) == 0
+    assert (space / "a.txt").read_text() == content
+    assert "write_file" in person[0] and person[0].endswith("\nRun this call once?")
+    assert person[0].count("x") >= 3000 and "last" in person[0]
+    assert capfd.readouterr().out == "Done.\n"
+
+
+def test_what_the_person_declines_is_refused_and_no_failure(
+    engine: Engine, space: Path, person: list[str], capfd: Cap
+) -> None:
+    person[-1] = "no"
+    engine.scripts = [[called("write_file", path="a.txt", content="x")], ["Then not."]]
+    assert main.main(["-p", "go", "--tools", "write_file", "--ask", "--format", "json"]) == 0
+    assert not (space / "a.txt").exists()
+    (denied,) = json.loads(capfd.readouterr().out)["denied"]
+    assert denied["reason"] == "the person at the terminal declined it"
+
+
+@pytest.mark.parametrize("flags", [[], ["--ask"]])
+def test_without_the_flag_or_a_terminal_nobody_is_asked(
+    engine: Engine, space: Path, person: list[str], monkeypatch: pytest.MonkeyPatch, flags: list[str]
+) -> None:
+    if flags:
+        monkeypatch.setattr(session, "_can_ask", lambda: False)
+    engine.scripts = [[called("write_file", path="a.txt", content="x")], ["Then not."]]
+    assert main.main(["-p", "go", "--tools", "write_file", *flags]) == 5
+    assert person == ["yes"]
+
+
+def test_a_call_is_told_by_what_became_of_it(
+    engine: Engine, space: Path, monkeypatch: pytest.MonkeyPatch, capfd: Cap
+) -> None:
+    monkeypatch.setattr(follow, "is_terminal", lambda _: True)
+    calls = [called("write_file", "c1", path="a.txt", content="x"), called("now", "c2")]
+    engine.scripts = [[*calls, called("read_file", "c3", path="none.txt")], ["Done."]]
+    assert main.main(["-p", "go", "--tools", "write_file,now,read_file", "--approve", "read"]) == 5
+    told = capfd.readouterr().err
+    assert "fireside: refused: write_file {" in told and "fireside: write_file" not in told
+    assert "fireside: now {" in told
+    assert "fireside: failed: read_file {" in told
