@@ -84,7 +84,7 @@ def is_repo_name(name: str) -> bool:
 
 
 def offer(name: str, *, projector: bool = True, endpoint: str | None = None) -> RemoteFile:
-    """What `user/repo[:quantization]` has for us. Asks the hub; fetches nothing. Raises HubError."""
+    """What `user/repo[:quantization]` has for us. Asks the hub; fetches nothing. Raises DownloadError."""
     match = _NAME.match(name)
     if not match:
         raise DownloadError(
@@ -118,7 +118,7 @@ def offer(name: str, *, projector: bool = True, endpoint: str | None = None) -> 
 def pull(wanted: RemoteFile, progress: Progress | None = None, *, endpoint: str | None = None) -> Path:
     """Fetch what an offer names, resuming what is half here, and check every hash. The file to load.
 
-    Raises HubError where the disk is too small, the hub fails, or a hash is wrong.
+    Raises DownloadError where the disk is too small, the hub fails, or a hash is wrong.
     """
     if wanted.missing_bytes + _MARGIN_BYTES > wanted.free_bytes:
         raise DownloadError(
@@ -150,7 +150,7 @@ def verify(path: Path) -> Iterator[tuple[Path, bool | None]]:
 
 
 def remove(path: Path) -> list[Path]:
-    """Delete a model of the own folder, all parts. Returns what was deleted. HubError for any other."""
+    """Delete a model of the own folder, all parts. Returns what was deleted. DownloadError for any other."""
     folder = own_folder().resolve()
     if not path.resolve().is_relative_to(folder):
         raise DownloadError(

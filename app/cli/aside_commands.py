@@ -10,7 +10,7 @@ from app import paths
 from app.cli.table import table
 from app.exits import ExitCode, Failure, usage
 from app.terminal.confirm import agreed
-from app.terminal.output import notify, sanitize
+from app.terminal.output import notify, sanitize, squeezed
 from tools.sandbox.aside import Aside, AsideError
 
 _HEADINGS = ("N", "ID", "FILE", "WHAT", "WHEN", "WORKSPACE")
@@ -57,10 +57,10 @@ def _list(aside: Aside, *, as_json: bool) -> ExitCode:
             (
                 str(number),
                 one.id,
-                _cell(one.path),
+                squeezed(one.path),
                 one.reason,
                 f"{datetime.fromtimestamp(one.at):%Y-%m-%d %H:%M}",
-                _cell(one.workspace),
+                squeezed(one.workspace),
             )
             for number, one in enumerate(found, 1)
         ]
@@ -68,7 +68,3 @@ def _list(aside: Aside, *, as_json: bool) -> ExitCode:
     else:
         notify("nothing was moved aside")
     return ExitCode.ANSWERED
-
-
-def _cell(text: str) -> str:
-    return " ".join(sanitize(text).split())

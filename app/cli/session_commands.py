@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from app.characters import clean_text
 from app.cli.table import table
 from app.clock import moment
 from app.exits import ExitCode, Failure, usage
@@ -22,7 +23,7 @@ from app.sessions.manager import SessionManager
 from app.sessions.snapshot import SessionSummary
 from app.sessions.store.store_file import DamagedStoreError
 from app.terminal.confirm import agreed
-from app.terminal.output import is_terminal, notify, one_line, prepare, replace_surrogates, sanitize
+from app.terminal.output import is_terminal, notify, one_line, prepare, sanitize
 from backend.engines.scripted import ScriptedEngine
 
 T = TypeVar("T")
@@ -117,7 +118,7 @@ def export(name: str, *, format: str, output: str | None) -> ExitCode:
         refuse(output)
         handle = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with open(handle, "w", encoding="utf-8") as file:
-            file.write(replace_surrogates(text))
+            file.write(clean_text(text))
     except OSError as err:
         raise usage(f"{output} cannot be written: {err.strerror}.") from err
     return ExitCode.ANSWERED
@@ -205,7 +206,7 @@ def _print_ids(ids: Sequence[str], *, as_json: bool) -> None:
 def _write(text: str) -> None:
     """Text that Fireside did not write itself: without controls on a terminal, else as it is."""
     out = prepare(sys.stdout)
-    out.write(sanitize(text) if is_terminal(sys.stdout) else replace_surrogates(text))
+    out.write(sanitize(text) if is_terminal(sys.stdout) else clean_text(text))
     out.write("" if text.endswith("\n") else "\n")
     out.flush()
 

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from app import paths
+from app.characters import clean_text
 from app.cli.table import table
 from app.exits import ExitCode, Failure, usage
 from app.frontend.tool_choice import registry, trust_book, unknown
 from app.frontend.workspace import chosen_folder
 from app.terminal.confirm import agreed
-from app.terminal.output import is_terminal, notify, one_line, replace_surrogates, sanitize
+from app.terminal.output import is_terminal, notify, one_line, sanitize
 from app.terminal.own_output import own_output
 from tools.context import ToolContext
 from tools.definition import Tool
@@ -221,7 +222,7 @@ def _print(name: str, result: ToolResult, *, as_json: bool) -> None:
         fields = {"tool": name, "status": result.status, "output": result.text}
         print(json.dumps({**fields, "duration_s": round(result.duration_s, 6)}))
         return
-    text = sanitize(result.text) if is_terminal(sys.stdout) else replace_surrogates(result.text)
+    text = sanitize(result.text) if is_terminal(sys.stdout) else clean_text(result.text)
     print(text, end="" if text.endswith("\n") else "\n")
 
 

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from app.commands import chats, dividing, general, models, replies, tools
 from app.commands.face import Choice, Command, Completion, Face, FaceKind, Rows, Screen
 from app.commands.prompts import read_prompts
-from app.commands.shared import clean, show
+from app.commands.shared import show
 from app.exits import Failure, explain, is_folder_gone
 from app.sessions.errors import FiresideError
 from app.settings.kinds import SettingError
+from app.terminal.output import squeezed
 
 __all__ = [
     "COMMANDS",
@@ -39,7 +40,7 @@ async def _help(face: Face, rest: str) -> None:
     if rest:
         command = find(face, rest.removeprefix("/"))
         if command is None:
-            face.say(f"There is no command /{clean(rest)[:40]}. /help lists them.", error=True)
+            face.say(f"There is no command /{squeezed(rest)[:40]}. /help lists them.", error=True)
             return
         also = f"  also /{', /'.join(command.aliases)}" if command.aliases else ""
         pressed = face.key_of(command)
@@ -112,7 +113,7 @@ async def run_line(face: Face, line: str) -> None:
     if command is None:
         near = _near(face, name, LITTLE_LIKENESS)
         hint = f"Did you mean /{near[0]}?" if near else "/help lists them."
-        said = clean(name)[:LONGEST_NAME]
+        said = squeezed(name)[:LONGEST_NAME]
         face.say(
             f"There is no command /{said}. {hint} To send text that begins with a slash, type two.",
             error=True,
@@ -126,10 +127,10 @@ async def run(face: Face, command: Command, rest: str = "") -> None:
     try:
         await command.run(face, rest)
     except (FiresideError, SettingError, Failure) as err:
-        face.say(clean(str(explain(err))), error=True)
+        face.say(squeezed(str(explain(err))), error=True)
     except OSError as err:
         what = f"{err.filename or 'That'}: {err.strerror or err}."
-        face.say(clean(str(explain(err)) if is_folder_gone(err) else what), error=True)
+        face.say(squeezed(str(explain(err)) if is_folder_gone(err) else what), error=True)
 
 
 async def complete(face: Face, line: str) -> Sequence[Completion]:
@@ -150,4 +151,4 @@ async def complete(face: Face, line: str) -> Sequence[Completion]:
         found = await command.complete(face, rest.lstrip())
     except (FiresideError, OSError):
         return []
-    return [Completion(clean(one.text), clean(one.detail)) for one in found]
+    return [Completion(squeezed(one.text), squeezed(one.detail)) for one in found]

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.commands.face import Choice, Command, Completion, Face, words
-from app.commands.shared import choose, clean, cut, date, write_file
+from app.commands.shared import choose, cut, date, write_file
 from app.exits import Failure
 from app.frontend.find_chat import find
+from app.terminal.output import squeezed
 
 if TYPE_CHECKING:
     from app.sessions.archive import ExportFormat
@@ -86,7 +87,7 @@ async def _rename(face: Face, rest: str) -> None:
     title: str | None = rest
     if not rest:
         held = (await face.manager.get(await face.session(), include_items=False)).title
-        title = await face.ask("Title", clean(held or ""))
+        title = await face.ask("Title", squeezed(held or ""))
     if title is None or not title.strip():
         return
     await face.manager.rename(await face.session(), title)
@@ -168,7 +169,7 @@ async def _export(face: Face, rest: str) -> None:
     chosen: ExportFormat = format  # pyright: ignore[reportAssignmentType]  # one of the keys above
     text = await face.manager.export(face.session_id, chosen)
     if (target := await write_file(face, name, text)) is not None:
-        face.say(f"Chat exported to {clean(str(target))}.")
+        face.say(f"Chat exported to {squeezed(str(target))}.")
 
 
 async def _import(face: Face, rest: str) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.commands.face import Choice, Command, Completion, Face
-from app.commands.shared import choose, clean, path
+from app.commands.shared import choose, path
 from app.sessions.items import Item, Message, Reasoning
+from app.terminal.output import squeezed
 
 MOST_LINES = 1_000
 AS_IT_IS = "as it is"
@@ -92,7 +93,7 @@ def _choices(reply: PastReply, starts: Sequence[int]) -> list[Choice]:
     for number, start in enumerate(starts, 1):
         if start:
             detail = AS_IT_IS if start == held else ""
-            choices.append(Choice(str(number), f"{number}  {clean(reply.line(start))}", detail))
+            choices.append(Choice(str(number), f"{number}  {squeezed(reply.line(start))}", detail))
     return choices
 
 

@@ -6,7 +6,8 @@ from collections import deque
 
 from app import paths
 from app.commands.face import Choice, Command, Face
-from app.commands.shared import choose, clean, show
+from app.commands.shared import choose, show
+from app.terminal.output import squeezed
 
 LOG_LINES = 60
 """Where they are not read page by page."""
@@ -22,7 +23,7 @@ async def _theme(face: Face, rest: str) -> None:
         name = await choose(face, "Which theme?", [Choice(one, one) for one in face.themes()])
     if name:
         face.set_theme(name)
-        face.say(f"The theme is now {clean(name)}.")
+        face.say(f"The theme is now {squeezed(name)}.")
 
 
 async def _keys(face: Face, rest: str) -> None:
@@ -41,7 +42,7 @@ async def _logs(face: Face, rest: str) -> None:
             log.seek(max(0, log.tell() - LOG_BYTES))
             lines = deque(log.read().decode("utf-8", "replace").splitlines(), MOST_LOG_LINES)
     except FileNotFoundError:
-        face.say(f"There is no log yet; it will be {clean(str(file))}.")
+        face.say(f"There is no log yet; it will be {squeezed(str(file))}.")
         return
     if not await face.read_pages("\n".join(lines)):
         await show(face, str(file), "\n".join(list(lines)[-LOG_LINES:]))

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from app.commands.face import Choice, Command, Completion, Face, words
-from app.commands.shared import change_generation, choose, clean, settings, show, tell_unmet
+from app.commands.shared import change_generation, choose, settings, show, tell_unmet
 from app.settings.config import TEMPLATE, full_name, parse
 from app.settings.kinds import CHOICES, SettingError
 from app.settings.table import KINDS, words_of
 from app.settings.text_or_file import template_origin, template_text
+from app.terminal.output import squeezed
 from backend.types import GenerationConfig
 
 _SESSION = ("overflow", "max_rounds", "workspace")
@@ -87,7 +88,7 @@ async def fetch_model(face: Face, name: str) -> str | None:
 async def _complete_models(face: Face, rest: str) -> Sequence[Completion]:
     wanted = rest.lower()
     return [
-        Completion(entry.name, clean(entry.quantization))
+        Completion(entry.name, squeezed(entry.quantization))
         for entry in await face.manager.models()
         if entry.kind != "broken" and wanted in entry.name.lower()
     ]
@@ -150,7 +151,7 @@ async def _effort(face: Face, rest: str) -> None:
     if rest == "auto":
         face.say("The effort was reset.")
     else:
-        tell_unmet(face, _unmet(face, reasoning_effort=rest), f"The effort is now {clean(rest)}.")
+        tell_unmet(face, _unmet(face, reasoning_effort=rest), f"The effort is now {squeezed(rest)}.")
 
 
 async def _set(face: Face, rest: str) -> None:
@@ -171,7 +172,7 @@ async def _set(face: Face, rest: str) -> None:
     match table:
         case "generation":
             await change_generation(face, **{leaf: value})
-            card, said = face.manager.card, f"{leaf} = {clean(_written(value))}"
+            card, said = face.manager.card, f"{leaf} = {squeezed(_written(value))}"
             asks_calls = leaf == "tool_choice" and value not in (None, "auto", "none")
             if asks_calls and card is not None and not card.supports_tools:
                 face.say(
@@ -196,13 +197,13 @@ async def _tell(face: Face, key: str) -> None:
         value = (await settings(face))["config"]["value"].get(leaf)
     else:
         value = face.settings.get(key)
-    face.say(f"{leaf} is not set." if value is None else f"{leaf} = {clean(_written(value))}")
+    face.say(f"{leaf} is not set." if value is None else f"{leaf} = {squeezed(_written(value))}")
 
 
 async def _set_session(face: Face, name: str, text: str) -> None:
     session_id = await face.session()
     if not text:
-        face.say(f"{name} = {clean(str((await settings(face))[name]['value']))}")
+        face.say(f"{name} = {squeezed(str((await settings(face))[name]['value']))}")
         return
     value: Any = text
     if name == "max_rounds":
@@ -210,7 +211,7 @@ async def _set_session(face: Face, name: str, text: str) -> None:
             raise SettingError(f"max_rounds must be a whole number of at least 1, not {text[:40]!r}.")
         value = int(text[:9])
     await face.manager.configure(session_id, **{name: value})
-    face.say(f"{name} = {clean(text)}, from the next message on.")
+    face.say(f"{name} = {squeezed(text)}, from the next message on.")
 
 
 async def _unset(face: Face, rest: str) -> None:
@@ -224,7 +225,7 @@ async def _unset(face: Face, rest: str) -> None:
         if not key.startswith("generation."):
             raise SettingError(f"{key} applies to all chats. Unset it with: fireside config unset {key}")
         await change_generation(face, **{key.rpartition(".")[2]: None})
-    face.say(f"{clean(rest)} is no longer set in this chat.")
+    face.say(f"{squeezed(rest)} is no longer set in this chat.")
 
 
 async def _params(face: Face, rest: str) -> None:
@@ -274,7 +275,7 @@ async def _save(face: Face, rest: str) -> None:
     values["tools"] = None if values["tools"] is None else tuple(values["tools"])
     values |= {f"generation.{leaf}": value for leaf, value in held["config"]["value"].items()}
     file = write_profile(name, {key: value for key, value in values.items() if value is not None})
-    face.say(f"Saved as {clean(str(file))}. Start a chat like this one with: fireside --profile {name}")
+    face.say(f"Saved as {squeezed(str(file))}. Start a chat like this one with: fireside --profile {name}")
 
 
 def _written(value: Any) -> str:

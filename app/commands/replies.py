@@ -8,7 +8,6 @@ from typing import Any
 from app.commands.face import Choice, Command, Face, words
 from app.commands.shared import (
     choose,
-    clean,
     cut,
     is_answer,
     is_question,
@@ -22,6 +21,7 @@ from app.sessions.items import Item, Message, input_text
 from app.sessions.turn.media import file_labels
 from app.settings.config import full_name, parse
 from app.settings.kinds import SettingError
+from app.terminal.output import squeezed
 
 NOTHING = "There are no messages yet."
 
@@ -176,7 +176,7 @@ async def _copy(face: Face, rest: str) -> None:
         return
     if name.strip():
         if (target := await write_file(face, name, text)) is not None:
-            face.say(f"Saved {what} to {clean(str(target))}.")
+            face.say(f"Saved {what} to {squeezed(str(target))}.")
         return
     await face.copy(text, what)
 
@@ -259,7 +259,7 @@ async def _show_prompt(face: Face, rest: str) -> None:
     """The exact text that the model would read."""
     made = await face.manager.preview(await face.session(), rest)
     tokens = "" if made["tokens"] is None else f"{made['tokens']:,} tokens"
-    await show(face, clean(f"Prompt  {tokens}"), str(made["text"]))
+    await show(face, squeezed(f"Prompt  {tokens}"), str(made["text"]))
 
 
 COMMANDS = (

@@ -7,25 +7,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from app.characters import clean_text
 from app.clock import moment
 from app.commands.face import Choice, Face, Rows
 from app.open_stores import refuse
 from app.sessions.items import Item, Message
 from app.sessions.turn.media import file_labels
-from app.terminal.output import replace_surrogates, sanitize
+from app.terminal.output import sanitize, squeezed
 
 MOST_ITEMS = 10_000
 LINE_CHARS = 100
 
 
-def clean(text: str) -> str:
-    """A text on one line, without what a screen must not be sent."""
-    return " ".join(sanitize(text).split())
-
-
 def cut(text: str, chars: int = LINE_CHARS) -> str:
     """`text` on one line of at most `chars` characters."""
-    line = clean(text)
+    line = squeezed(text)
     return line if len(line) <= chars else f"{line[: chars - 1]}\u203a"
 
 
@@ -37,15 +33,15 @@ def date(seconds: int) -> str:
 async def show(face: Face, title: str, body: Rows | str) -> None:
     """Show something to read, sanitised."""
     if isinstance(body, str):
-        await face.show(clean(title), sanitize(body))
+        await face.show(squeezed(title), sanitize(body))
     else:
-        await face.show(clean(title), [tuple(clean(cell) for cell in row) for row in body])
+        await face.show(squeezed(title), [tuple(squeezed(cell) for cell in row) for row in body])
 
 
 async def choose(face: Face, title: str, choices: Sequence[Choice]) -> str | None:
     """Let the person choose, from sanitised lines."""
     lines = [Choice(choice.value, cut(choice.label), cut(choice.detail)) for choice in choices]
-    return await face.choose(clean(title), lines)
+    return await face.choose(squeezed(title), lines)
 
 
 async def path(face: Face) -> list[Item]:
@@ -60,14 +56,14 @@ async def write_file(face: Face, name: str, text: str) -> Path | None:
     is there. OSError where it cannot be written."""
     target = Path(name.strip()).expanduser().absolute()
     if target.exists():
-        answer = await face.ask(f"{clean(str(target))} already exists. Overwrite it? (y/n)")
+        answer = await face.ask(f"{squeezed(str(target))} already exists. Overwrite it? (y/n)")
         if (answer or "").strip().lower() not in ("y", "yes"):
             face.say("Nothing was written.")
             return None
     refuse(target)
     handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(handle, "w", encoding="utf-8") as file:
-        file.write(replace_surrogates(text))
+        file.write(clean_text(text))
     return target
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from app import paths
 from app.commands.face import Command, Completion, Face, words
-from app.commands.shared import clean, settings, show, tell_unmet
+from app.commands.shared import settings, show, tell_unmet
 from app.frontend.abilities import without_tools
-from app.terminal.output import sanitize
+from app.terminal.output import sanitize, squeezed
 
 MODES = ("ask", "read", "all", "none", "plan")
 _MEANING = {
@@ -44,7 +44,7 @@ async def _tools(face: Face, rest: str) -> None:
         case _:
             names = [part for part in rest.replace(",", " ").split() if part]
             await face.manager.configure(session_id, tools=names)
-            tell_unmet(face, _mute(face), f"Offered from now on: {clean(', '.join(names))}.")
+            tell_unmet(face, _mute(face), f"Offered from now on: {squeezed(', '.join(names))}.")
 
 
 async def _show_tools(face: Face, session_id: str) -> None:
@@ -74,7 +74,7 @@ async def _show_tools(face: Face, session_id: str) -> None:
 def _mute(face: Face) -> str:
     """That the loaded model cannot call tools; "" where it can, or is not known yet."""
     card = face.manager.card
-    return "" if card is None or card.supports_tools else clean(str(without_tools(card)))
+    return "" if card is None or card.supports_tools else squeezed(str(without_tools(card)))
 
 
 async def _aside(face: Face, rest: str) -> None:
@@ -88,7 +88,7 @@ async def _aside(face: Face, rest: str) -> None:
                 face.say("Nothing was moved aside.")
                 return
             rows = [
-                (str(number), f"{clean(one['path'])}, {one['reason']}", clean(one["workspace"]))
+                (str(number), f"{squeezed(one['path'])}, {one['reason']}", squeezed(one["workspace"]))
                 for number, one in enumerate(kept, 1)
             ]
             await show(face, "Moved aside, because it would become code", rows)
@@ -96,7 +96,7 @@ async def _aside(face: Face, rest: str) -> None:
         case "show":
             await face.show("Moved aside", sanitize(await shelf.text(which)))
         case "allow":
-            face.say(f"{clean(str(await shelf.allow(which)))} is back.")
+            face.say(f"{squeezed(str(await shelf.allow(which)))} is back.")
         case "drop":
             await shelf.drop(which)
             face.say("It was deleted.")
@@ -124,7 +124,7 @@ async def _complete_tools(face: Face, rest: str) -> Sequence[Completion]:
         ("aside", "files that were moved aside"),
     ]
     return [
-        Completion(name, clean(detail)[:60]) for name, detail in [*verbs, *names] if name.startswith(rest)
+        Completion(name, squeezed(detail)[:60]) for name, detail in [*verbs, *names] if name.startswith(rest)
     ]
 
 
@@ -152,8 +152,8 @@ async def _attach(face: Face, rest: str) -> None:
 
     session_id = await face.session()
     file = await face.manager.files.upload(session_id, Path(name).expanduser())
-    face.attach(file_block(file.id, file.name, file.bytes, file.content_type), clean(file.name))
-    face.say(f"{clean(file.name)} will be sent with the next message, {file.bytes:,} bytes.")
+    face.attach(file_block(file.id, file.name, file.bytes, file.content_type), squeezed(file.name))
+    face.say(f"{squeezed(file.name)} will be sent with the next message, {file.bytes:,} bytes.")
 
 
 async def complete_files(face: Face, rest: str) -> Sequence[Completion]:

@@ -15,7 +15,7 @@ from app.bounded import read_bounded
 from app.characters import clip
 from app.files.text import fenced, marked_encoding, unmarked_wide
 from app.terminal.figures import byte_size
-from app.terminal.output import sanitize
+from app.terminal.output import sanitize, squeezed
 
 if TYPE_CHECKING:
     from backend.types import ChatCard
@@ -131,7 +131,7 @@ def attach_bytes(name: str, data: bytes) -> Attachment:
 
 def plain_name(name: str) -> str:
     """A file's name on one line, without what a screen must not be sent."""
-    return " ".join(sanitize(name).split()) or "file"
+    return squeezed(name) or "file"
 
 
 def decoded(data: bytes) -> tuple[str, str]:

@@ -18,9 +18,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from app import paths
+from app.characters import clean_text
 from app.exits import ExitCode, Failure
 from app.frontend.memory_folder import memory_folder
-from app.terminal.output import replace_surrogates, sanitize
+from app.terminal.output import sanitize
 
 EDITORS = ("nano", "vim", "vi", "emacs")
 """What is looked for where a person named none: first what tells its own keys."""
@@ -75,7 +76,7 @@ async def edit(
     file, is_done = Path(path), False
     try:
         with open(handle, "w", encoding="utf-8") as writing:
-            writing.write(replace_surrogates(text))
+            writing.write(clean_text(text))
         began = time.monotonic()
         try:
             code = await _run([*command, path], lend)
@@ -131,7 +132,7 @@ async def page(text: str, lend: Lend, *, at_end: bool = False) -> None:
     if at_end and name == "less":
         command.append("+G")
     try:
-        await _run(command, lend, replace_surrogates(sanitize(text)).encode())
+        await _run(command, lend, clean_text(sanitize(text)).encode())
     except OSError as err:
         raise EditorError(f"The pager {name} could not be started: {err.strerror or err}.") from err
 

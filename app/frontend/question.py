@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, cast
 
+from app.frontend.call_words import target_of
 from app.frontend.card_body import Body, Part, arguments_part, diff_part
 from app.frontend.form_field import Field
 from app.terminal.glyphs import Glyphs
@@ -21,7 +22,6 @@ from tools.permission.preview import clean, one_row, value_text, visible
 Json = dict[str, Any]
 Kind = Literal["call", "form"]
 Scope = Literal["session", "always"]
-MAX_TARGET_CHARS = 200
 MOST_CUT_ROWS = 2
 """Rows of a fact that stand outside of what scrolls; a longer one is whole within it."""
 MOST_TOUCHES = 3
@@ -38,7 +38,6 @@ _UNSEEN = re.compile(
 """What a text field would not show as something."""
 _BLANK: list[RowSpans] = [[]]
 _OWN = "These are your own arguments. They are checked once, as they run, and may be refused then."
-_TARGETS = ("path", "file", "command", "url", "pattern", "query", "code", "name")
 _CONTEXT_CHOICES = {
     "compact": ("summarise older turns", "the model keeps the gist of them"),
     "drop": ("leave out the oldest turns", "the model forgets them, the chat keeps them"),
@@ -120,11 +119,7 @@ class Question:
     @property
     def target(self) -> str:
         """The argument that says most, on one line."""
-        for name in _TARGETS:
-            value = self.arguments.get(name)
-            if isinstance(value, str) and value:
-                return one_row(value[:MAX_TARGET_CHARS])
-        return ""
+        return target_of(self.arguments)
 
     @cached_property
     def counts(self) -> tuple[int, int]:

@@ -4,7 +4,6 @@ have to be asked, because nobody is there."""
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
@@ -29,7 +28,7 @@ from app.sessions.events import (
     SessionSpeedEvent,
 )
 from app.sessions.hooks import ElicitationRequestCtx, StreamHooks
-from app.sessions.items import FunctionCall, FunctionCallOutput, Message, Reasoning, input_text
+from app.sessions.items import FunctionCall, FunctionCallOutput, Message, Reasoning, arguments_of, input_text
 from app.sessions.manager import SessionManager
 from app.sessions.snapshot import SessionSnapshot
 from app.terminal.output import is_terminal, notify
@@ -181,7 +180,7 @@ class FollowedTurn:
         call = self._calls.get(output.call_id)
         if call is None or any(entry["call_id"] == output.call_id for entry in self.answer.denied):
             return
-        arguments = _object(call.arguments)
+        arguments = arguments_of(call.arguments)
         self._deny(call.call_id, call.name, arguments, output.output)
 
     def _deny(self, call_id: str, name: str, arguments: Mapping[str, Any], reason: str) -> None:
@@ -231,15 +230,7 @@ class FollowedTurn:
             reasoning=reply.reasoning,
             schema_errors=self._schema_errors,
             tool_calls=tuple(
-                ToolCall(call.call_id, call.name, _object(call.arguments), call.arguments, call.error)
+                ToolCall(call.call_id, call.name, arguments_of(call.arguments), call.arguments, call.error)
                 for call in self._calls.values()
             ),
         )
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any, Protocol
 
+from app.characters import clean_text
 from app.exits import Failure
 from app.frontend.markdown_style import own_style
 from app.markdown.stream import MarkdownStream
@@ -20,7 +21,6 @@ from app.terminal.output import (
     is_terminal,
     notify,
     prepare,
-    replace_surrogates,
     sanitize,
     takes_styles,
 )
@@ -189,7 +189,7 @@ class TextSink:
     def _write(self, text: str) -> None:
         if text:
             self._last = text[-1]  # first: a signal may end this method right after the write
-            self._out.write(sanitize(text) if self._is_terminal else replace_surrogates(text))
+            self._out.write(sanitize(text) if self._is_terminal else clean_text(text))
             self._out.flush()
 
 
@@ -259,7 +259,7 @@ def first_fenced_block(text: str) -> str | None:
 
 def write_json(out: IO[str], value: Mapping[str, Any]) -> None:
     """`value` as one line of JSON; a terminal gets it without a character that it would obey or hide."""
-    text = replace_surrogates(json.dumps(value, ensure_ascii=False))
+    text = clean_text(json.dumps(value, ensure_ascii=False))
     out.write((escape_json(text) if is_terminal(out) else text) + "\n")
     out.flush()
 

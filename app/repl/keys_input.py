@@ -19,7 +19,7 @@ from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 
-from app.terminal.output import replace_surrogates
+from app.characters import clean_text
 from app.terminal.reports import ReportFilter
 
 START, END = "\x1b[200~", "\x1b[201~"
@@ -146,7 +146,7 @@ class KeysInput(Vt100Input):
 
     def read_keys(self) -> list[KeyPress]:
         waiting, self._waiting = self._waiting, []
-        found = waiting or self.parser.feed(replace_surrogates(self.stdin_reader.read()))
+        found = waiting or self.parser.feed(clean_text(self.stdin_reader.read()))
         self._watch_paste()
         if time.monotonic() < self.deaf_until:
             return [key for key in found if key.key == Keys.ControlC]

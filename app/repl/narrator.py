@@ -8,9 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from app import clock
+from app.frontend.call_words import target_of
 from app.frontend.question import Question
 from app.repl.page import ReplPage
-from app.repl.words import compacted, shown_text, target_of, tool_row
+from app.repl.words import compacted, shown_text, tool_row
 from app.sessions.events import (
     TERMINAL_TYPES,
     CompactionCompletedEvent,
@@ -48,6 +49,7 @@ from app.sessions.items import (
     Message,
     Reasoning,
     TerminalCommand,
+    arguments_of,
     ends_with_thought,
     item_from_wire,
 )
@@ -304,7 +306,8 @@ class Narrator:
                 self._end_thought()
                 self._head()
                 self._calls.setdefault(item.call_id, (item, clock.seconds()))
-                self.page.state(f"{item.name} {target_of(item)}".strip())
+                target = target_of(arguments_of(item.approved_arguments or item.arguments))
+                self.page.state(f"{item.name} {target}".strip())
             case FunctionCall():
                 self._calls[item.call_id] = (item, self._calls.get(item.call_id, (item, clock.seconds()))[1])
             case FunctionCallOutput():

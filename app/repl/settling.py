@@ -15,7 +15,7 @@ from rich.cells import cell_len, set_cell_size
 
 from app.markdown.markdown import MarkdownText
 from app.markdown.rows import Mode, Row, Run
-from app.terminal.output import sanitize
+from app.terminal.output import squeezed
 
 MOST_HELD_ROWS = 8
 """Rows of one block that wait for the end of a mark; more are shown as they stand."""
@@ -90,7 +90,7 @@ class SettlingText:
         """The text that is in no row yet, on one row of `cells` cells: its end, as it is written."""
         source = self._text.source[self._from :]
         is_cut = len(source) > TAIL_CHARS
-        line = " ".join(sanitize(source[-TAIL_CHARS:]).split())
+        line = squeezed(source[-TAIL_CHARS:])
         while cell_len(line) > cells:
             is_cut = True
             line = line[max(1, (cell_len(line) - cells) // 2) :]
@@ -255,7 +255,7 @@ def _rest_of(row: Row, offset: int) -> Row | None:
 
 def shortened(text: str, cells: int, mark: str) -> str:
     """`text` on one row of at most `cells` cells."""
-    line = " ".join(sanitize(text).split())
+    line = squeezed(text)
     if cell_len(line) <= cells:
         return line
     return set_cell_size(line, max(0, cells - cell_len(mark))).rstrip() + mark

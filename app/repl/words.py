@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
+from app.frontend.call_words import target_of
 from app.repl.page import ToolRow
-from app.sessions.items import Compaction, FunctionCall, FunctionCallOutput
+from app.sessions.items import Compaction, FunctionCall, FunctionCallOutput, arguments_of
 from app.sessions.turn.media import file_labels
 
-_TARGETS = ("path", "file", "command", "url", "pattern", "query", "code", "expression", "name")
 _SHORT_RESULT = 48
-
-
-def target_of(call: FunctionCall) -> str:
-    """The argument of a call that says most, on one line."""
-    try:
-        held: Any = json.loads(call.approved_arguments or call.arguments or "{}")
-    except (ValueError, RecursionError):
-        return ""
-    arguments = cast("dict[str, Any]", held) if isinstance(held, dict) else {}
-    for name in _TARGETS:
-        value = arguments.get(name)
-        if isinstance(value, str) and value:
-            return " ".join(value.split())
-    return ""
 
 
 def tool_row(call: FunctionCall | None, output: FunctionCallOutput, seconds: float | None) -> ToolRow:
     """A call and its result on a row."""
     name = call.name if call else "tool"
-    target = target_of(call) if call else ""
+    target = target_of(arguments_of(call.approved_arguments or call.arguments)) if call else ""
     took = "" if seconds is None else f", {_duration(seconds)}"
     lines = output.shown.strip().split("\n")
     if output.denied:

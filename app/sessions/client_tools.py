@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
-from app.sessions.items import FunctionCall
+from app.sessions.items import FunctionCall, arguments_of
 from app.sessions.records import Json
 
 ToolCallable: TypeAlias = Callable[["SessionToolCallInfo"], Any]
@@ -128,17 +128,9 @@ def known_of(namespace: Any) -> Known:
 
 
 def _arguments(item: FunctionCall, *, strict: bool) -> Json:
-    try:
-        found: object = json.loads(item.arguments or "{}")
-    except (ValueError, RecursionError):
-        if strict:
-            raise
-        return {}
-    if isinstance(found, dict):
-        return cast(Json, found)
-    if strict:
+    if strict and not isinstance(json.loads(item.arguments or "{}"), dict):
         raise TypeError(f"The arguments of {item.name} are not an object.")
-    return {}
+    return arguments_of(item.arguments)
 
 
 async def _called(function: ToolCallable, info: SessionToolCallInfo) -> Any:

@@ -7,7 +7,6 @@ only the elicitation hook is guarded: it refuses.
 from __future__ import annotations
 
 import inspect
-import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +34,7 @@ from app.sessions.events import (
     SessionEvent,
     response_of,
 )
-from app.sessions.items import FunctionCall, FunctionCallOutput, Message, NativeTool
+from app.sessions.items import FunctionCall, FunctionCallOutput, Message, NativeTool, arguments_of
 from app.sessions.records import Json
 from app.sessions.shapes import ElicitationParams
 
@@ -306,7 +305,7 @@ class HookState:
         is_ours = item.status == "action_required" or item.name in self.client_tools
         context = ToolCallStartCtx(
             name=item.name,
-            arguments=_arguments(item.arguments),
+            arguments=arguments_of(item.arguments),
             call_id=item.call_id,
             agent_name=item.model or "",
             executed_by="client" if is_ours else "server",
@@ -365,14 +364,6 @@ class HookState:
 
 
 _TERMINALS = frozenset(kind.type for kind in TERMINAL_EVENTS.values())
-
-
-def _arguments(text: str) -> Json:
-    try:
-        value = json.loads(text or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return cast(Json, value) if isinstance(value, dict) else {}
 
 
 def _output_in(output: Sequence[Mapping[str, Any]], call_id: str) -> str:

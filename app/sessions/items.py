@@ -5,9 +5,10 @@ Immutable values in the flat shape of the wire; the store links them, nothing he
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from app.characters import clean_fields
 from app.sessions.errors import InvalidInputError
@@ -239,6 +240,15 @@ def user_message(content: str | Sequence[Mapping[str, Any]], **fields: Any) -> M
     message = Message(role="user", content=tuple(dict(block) for block in blocks), **fields)
     _check_message(message)
     return message
+
+
+def arguments_of(text: str) -> Json:
+    """The arguments of a call as a model wrote them; none where that is no JSON object."""
+    try:
+        value: object = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return cast(Json, value) if isinstance(value, dict) else {}
 
 
 def input_text(text: str) -> Json:

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Literal
 
 from app import paths
-from app.terminal.output import in_screen, in_tmux, over_ssh, replace_surrogates
+from app.characters import clean_text
+from app.terminal.output import in_screen, in_tmux, over_ssh
 
 OSC52_LIMIT = 74_994
 """Most base64 characters that common terminals take."""
@@ -166,7 +167,7 @@ def paste(environ: Mapping[str, str] = os.environ) -> str:
             raise ClipboardError(
                 "The clipboard contains more than 16 MiB; save it to a file and attach that."
             )
-        return replace_surrogates(data.decode("utf-8", "replace")).replace("\r\n", "\n")
+        return clean_text(data.decode("utf-8", "replace")).replace("\r\n", "\n")
     if over_ssh(environ):
         raise ClipboardError("The clipboard is on your own machine: paste with your terminal's key.")
     raise ClipboardError(
@@ -208,7 +209,7 @@ def _run(command: Sequence[str], data: bytes | None, environ: Mapping[str, str])
 
 
 def _safe(text: str) -> str:
-    return replace_surrogates(_CONTROLS.sub("", text.replace("\r\n", "\n")))
+    return clean_text(_CONTROLS.sub("", text.replace("\r\n", "\n")))
 
 
 def _lines(text: str) -> int:

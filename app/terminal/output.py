@@ -40,12 +40,17 @@ _TITLE_LENGTH = 120
 
 def sanitize(text: str) -> str:
     """`text` without control characters but newline and tab; lone surrogates become U+FFFD."""
-    return replace_surrogates(_SEPARATORS.sub(" ", _CONTROLS.sub("", text)))
+    return clean_text(_SEPARATORS.sub(" ", _CONTROLS.sub("", text)))
 
 
 def one_line(text: str) -> str:
     """`text`, sanitised, on a single line: a name that somebody else chose can forge no other one."""
     return _LINE_ENDS.sub(" ", sanitize(text)).strip()
+
+
+def squeezed(text: str) -> str:
+    """`text`, sanitised, on a single line, with one blank where there were blanks or line ends."""
+    return " ".join(sanitize(text).split())
 
 
 def one_row(text: str) -> str:
@@ -65,11 +70,6 @@ def _is_unseen(char: str) -> bool:
 def _escaped(char: str) -> str:
     data = char.encode("utf-16-be", "surrogatepass")
     return "".join([f"\\u{data[at : at + 2].hex()}" for at in range(0, len(data), 2)])
-
-
-def replace_surrogates(text: str) -> str:
-    """`text` as it can be encoded: halves of a pair are joined, a lone one becomes U+FFFD."""
-    return clean_text(text)
 
 
 def is_terminal(stream: IO[str] | None) -> bool:

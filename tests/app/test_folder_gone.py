@@ -210,7 +210,7 @@ def test_a_workspace_that_is_no_folder_is_told_before_anything_is_loaded(
     monkeypatch.chdir(tmp_path)
     Path("file").touch()
     monkeypatch.setattr("backend.load", load)
-    monkeypatch.setattr("app.models.fetch.with_model_here", load)
+    monkeypatch.setattr("app.models.download.with_model_here", load)
     assert main.main([*face.split(), "--workspace", named]) == 2
     told = capsys.readouterr()
     assert "--workspace expects a folder" in told.out + told.err

@@ -45,7 +45,7 @@ def is_clean(text: str) -> bool:
 
 @given(ANY_TEXT)
 def test_json_for_a_terminal_reads_back_the_same_and_shows_every_character(text: str) -> None:
-    whole = sinks.replace_surrogates(json.dumps({"text": text}, ensure_ascii=False))
+    whole = sinks.clean_text(json.dumps({"text": text}, ensure_ascii=False))
     shown = escape_json(whole)
     assert json.loads(shown) == json.loads(whole)
     assert not any(unicodedata.category(char) in UNSEEN for char in shown)
@@ -63,12 +63,12 @@ def test_json_in_a_pipe_is_as_it_was() -> None:
 def test_a_terminal_gets_no_json_that_it_obeys(tmp_path: Path, form: str) -> None:
     script = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from app.oneshot.sinks import Answer, JsonLinesSink, JsonSink, Reply\n"
+        "from app.oneshot.sinks import Answer, JsonLinesSink, JsonSink, ReplySoFar\n"
         "from backend.types import TextPiece\n"
         "sink = {'json': JsonSink, 'jsonl': JsonLinesSink}[sys.argv[2]](sys.stdout)\n"
         "text = 'a' + ''.join(map(chr, (0x9b, 0x7f, 0x202e, 0x2028, 0x200b, 0xe0041))) + 'b'\n"
         "sink.take(TextPiece(text))\n"
-        "sink.end(Answer([Reply(text)], 'm'))\n"
+        "sink.end(Answer([ReplySoFar(text)], 'm'))\n"
     )
     command = [COMMAND[0], "-c", script, str(Path(COMMAND[1]).parent), form]
     with Terminal(command, dict(os.environ), columns=400) as screen:

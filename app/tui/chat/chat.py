@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from app.frontend.call_words import target_of
 from app.frontend.draft import Block, file_block, mentions
 from app.frontend.modality import require_senses
 from app.frontend.model_name import UNKNOWN
@@ -16,7 +17,6 @@ from app.frontend.question import Question
 from app.sessions.errors import FiresideError
 from app.sessions.items import Item
 from app.tui.chat.follower import Follower
-from app.tui.chat.story import target_of
 from app.tui.chat.view import ChatView
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class Chat:
         if call is not None and action == "accept" and "arguments" in content:
             # The screen shows both: what the model wrote, and what runs.
             call.approved_arguments = json.dumps(content["arguments"], ensure_ascii=False)
-            call.target = target_of(call.approved_arguments)
+            call.target = target_of(content["arguments"])
             self.view.page.changed(call)
         await self.manager.resolve_elicitation(question.session_id, question.id, result)
 

@@ -7,11 +7,11 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from app.frontend.call_words import target_of
 from app.frontend.follow import follow
 from app.frontend.question import Question
 from app.sessions.errors import FiresideError
-from app.sessions.items import ErrorItem, FunctionCall, Item, item_from_wire
-from app.tui.chat.story import target_of
+from app.sessions.items import ErrorItem, FunctionCall, Item, arguments_of, item_from_wire
 from app.tui.chat.view import ChatView
 
 if TYPE_CHECKING:
@@ -301,7 +301,7 @@ class Follower:
         call = self._view.story.calls.get(item.call_id)
         if call is not None and call.approved_arguments != item.approved_arguments:
             call.approved_arguments = item.approved_arguments
-            call.target = target_of(item.approved_arguments or item.arguments)
+            call.target = target_of(arguments_of(item.approved_arguments or item.arguments))
             self._view.page.changed(call)
 
     def _asked(self, event: ElicitationRequestEvent) -> None:

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from app import clock
+from app.frontend.call_words import target_of
 from app.sessions.items import (
     FunctionCall,
     FunctionCallOutput,
     Item,
     Message,
     Reasoning,
+    arguments_of,
     ends_with_thought,
 )
 from app.tui.chat.story import (
@@ -23,7 +25,6 @@ from app.tui.chat.story import (
     Story,
     end_call,
     ends_without_words,
-    target_of,
 )
 from app.tui.transcript.entries import Answer, NameRow, Progress, Thought
 from app.tui.transcript.entry import Entry
@@ -253,7 +254,7 @@ class LiveReply:
             self.story.calls[item.call_id] = call
             self.story.items[item.id] = item
         call.id, call.name = item.id, item.name
-        call.target = target_of(item.arguments)
+        call.target = target_of(arguments_of(item.arguments))
         call.state = "running"
         self._running[item.call_id] = self.seconds()
         if self._paused_at is None:

@@ -10,10 +10,11 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
 from app.clock import moment
 from app.clock import now as time_now
+from app.frontend.call_words import target_of
 from app.frontend.draft import draft_of
 from app.frontend.model_name import short_name
 from app.sessions.items import (
@@ -27,6 +28,7 @@ from app.sessions.items import (
     Reasoning,
     SlashCommand,
     TerminalCommand,
+    arguments_of,
 )
 from app.terminal.figures import byte_size
 from app.tui.transcript.entries import Answer, ErrorEntry, NameRow, Note, Thought, UserTurn
@@ -34,10 +36,8 @@ from app.tui.transcript.entry import Entry
 from app.tui.transcript.picture_entry import PictureRow
 from app.tui.transcript.tool_entry import State, ToolCall
 
-_TARGETS = ("path", "file", "command", "url", "pattern", "query", "expression", "code", "name", "task")
 STOPPED_BY_YOU = "stopped by you"
 _FILES = ("input_file", "input_audio")
-MAX_TARGET_CHARS = 200
 CUT, CUT_THINKING = "cut off", "cut off while it thought"
 """What a name row tells of a reply that reached its limit."""
 SILENT = "ended without an answer"
@@ -105,7 +105,7 @@ class Story:
     def _call(self, item: FunctionCall) -> ToolCall:
         call = ToolCall(
             item.name,
-            target_of(item.approved_arguments or item.arguments),
+            target_of(arguments_of(item.approved_arguments or item.arguments)),
             arguments=item.arguments,
             approved_arguments=item.approved_arguments,
             state="waits",
@@ -233,23 +233,6 @@ def lines_of(output: str) -> str:
 def count_words(lines: int) -> str:
     """`41 lines`; empty for none."""
     return f"{lines:,} line{'s' * (lines != 1)}" if lines else ""
-
-
-def target_of(arguments: str) -> str:
-    """The argument that says most of a call, on one line."""
-    try:
-        found: Any = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return ""
-    if not isinstance(found, dict):
-        return ""
-    values = cast("dict[str, Any]", found)
-    for name in _TARGETS:
-        value = values.get(name)
-        if isinstance(value, str) and value.strip():
-            return value.strip().split("\n")[0][:MAX_TARGET_CHARS]
-    first = next((value for value in values.values() if isinstance(value, str | int | float)), "")
-    return str(first).strip().split("\n")[0][:MAX_TARGET_CHARS]
 
 
 def common_start(before: Story, after: Story) -> int:

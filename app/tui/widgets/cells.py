@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.cells import cell_len, split_graphemes
 
-from app.terminal.output import sanitize
+from app.terminal.output import squeezed
 
 MAX_LINE_CHARS = 2000
 """Of one line of foreign text, what is looked at: no title makes a list slow."""
@@ -35,7 +35,7 @@ Line = Sequence[Span]
 
 def plain(text: str, limit: int = MAX_LINE_CHARS) -> str:
     """Foreign text as one printable line: controls removed, every run of blanks one space."""
-    return " ".join(sanitize(text[: 2 * limit]).split())[:limit]
+    return squeezed(text[: 2 * limit])[:limit]
 
 
 def from_home(path: Path) -> str:

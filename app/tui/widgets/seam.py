@@ -12,7 +12,7 @@ from textual.timer import Timer
 from textual.widgets import Static
 
 from app.terminal.glyphs import Glyphs
-from app.terminal.output import sanitize
+from app.terminal.output import sanitize, squeezed
 from app.terminal.text_rows import Span, cut, width_of, wrapped
 from app.tui.grid import Grid, grid_of
 
@@ -151,7 +151,7 @@ class Seam(Static):
         news = self._news
         if news is not None and news.error:
             above = self._fits(news.text)
-            return [(f"{self._glyphs.failed} ", "$error"), (_line(news.text), "$error")] if above else []
+            return [(f"{self._glyphs.failed} ", "$error"), (squeezed(news.text), "$error")] if above else []
         room = self._grid.column - 2 * DASHES - 2
         right: list[Span] = []
         for part in (self._counted(), self._hinted(self._hints)):
@@ -178,7 +178,7 @@ class Seam(Static):
 
     def _told(self, news: News) -> list[Span]:
         spans: list[Span] = [(f"{news.mark} ", f"${news.role}")] if news.mark else []
-        spans.append((_line(news.text), "$muted"))
+        spans.append((squeezed(news.text), "$muted"))
         return _beside(spans, self._hinted(news.hints))
 
     def _hinted(self, hints: Sequence[Hint]) -> list[Span]:
@@ -191,7 +191,7 @@ class Seam(Static):
         return spans
 
     def _fits(self, error: str) -> bool:
-        return cell_len(_line(error)) + 2 <= self._grid.column - 2 * DASHES - 2
+        return cell_len(squeezed(error)) + 2 <= self._grid.column - 2 * DASHES - 2
 
     def _error_rows(self) -> list[str]:
         """An error that does not fit into the row, whole."""
@@ -199,7 +199,7 @@ class Seam(Static):
         if news is None or not news.error or self._fits(news.text):
             return []
         cells = self._grid.measure - 2
-        rows = wrapped(_line(news.text), cells)
+        rows = wrapped(squeezed(news.text), cells)
         if len(rows) > MOST_ERROR_ROWS:
             rows[MOST_ERROR_ROWS - 1 :] = [
                 cut(" ".join(rows[MOST_ERROR_ROWS - 1 :]), cells, self._glyphs.cut_right)
@@ -239,7 +239,3 @@ def _cut(spans: Sequence[Span], cells: int, mark: str) -> list[Span]:
         found.append((text, style))
         cells -= cell_len(text)
     return found
-
-
-def _line(text: str) -> str:
-    return " ".join(sanitize(text).split())

@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from app.terminal.glyphs import Glyphs
-from app.terminal.output import sanitize
+from app.terminal.output import squeezed
 from app.terminal.text_rows import Span, cut, spread
 from app.tui.grid import Grid, grid_of
 from app.tui.keys import key_name, keys_at
@@ -115,7 +115,7 @@ class WaitingList(Static, can_focus=True):
         for place in range(first, min(len(self._messages), first + MOST_ROWS)):
             pointed = place == self._cursor
             edge: Span = (glyphs.prompt, "bold $primary") if pointed else (glyphs.edge, "$faint")
-            text = " ".join(sanitize(self._messages[place][1]).split())
+            text = squeezed(self._messages[place][1])
             word = "queued" if place > first or not first else f"queued, {first} more above"
             shown = cut(text, grid.measure - len(word) - 3, glyphs.cut_right)
             row = spread([(shown, "bold" if pointed else "$muted")], [(word, "$muted")], grid.measure)
