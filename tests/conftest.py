@@ -20,6 +20,9 @@ STARTER_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 # seen to take a hundred times as long. No test measures speed, so here they sleep instead.
 os.environ.setdefault("GOMP_SPINCOUNT", "100")
 
+# Beside other workers a second thread of llama.cpp makes no reply faster, and doubles what it costs.
+os.environ.setdefault("OMP_THREAD_LIMIT", "1")
+
 # Hundreds of programs start here: each would compile all it imports where the environment keeps no bytecode.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -28,11 +31,16 @@ sys.dont_write_bytecode = False
 gc.set_threshold(20_000, 10, 20)
 
 PROPERTY_SECONDS = 120
+LONG_FILES = ("test_readme.py", "test_growth.py", "test_grammar_model.py", "test_words_never_allow.py")
+"""Beside those that decode a real model."""
 
 _HOMES = count()
 
-# A machine that is busy with something else is no failure.
-settings.register_profile("fireside", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# A machine that is busy with something else is no failure. Nearly every fault that a property finds shows in
+# the first few dozen examples; .ci/soak tries many more (--hypothesis-profile thorough).
+_PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fireside", _PATIENT, max_examples=30)
+settings.register_profile("thorough", _PATIENT, max_examples=500)
 settings.load_profile("fireside")
 
 
@@ -44,11 +52,18 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A property is tried a hundred times, which takes a busy machine longer than one test may."""
+    """Give properties their time, and let the files with long tests be the first: the last one ends alone.
+
+    A property is tried dozens of times, which takes a busy machine longer than one test may.
+    """
+    long: set[Path] = set()
     for item in items:
         is_property = getattr(getattr(item, "function", None), "is_hypothesis_test", False)
         if is_property and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(PROPERTY_SECONDS))
+        if item.get_closest_marker("model") or item.path.name in LONG_FILES:
+            long.add(item.path)
+    items.sort(key=lambda item: item.path not in long)
 
 
 @pytest.fixture(autouse=True)
