@@ -1,4 +1,4 @@
-"""A required call always fits its schema, whatever the schema: on models that were never taught to call anything.
+"""A required call always fits its schema, whatever it is, on models that were never taught to call anything.
 
 The tiny one draws at random, which tries a grammar harder; the starter one writes what models like.
 """
