@@ -27,7 +27,11 @@ os.environ.setdefault("OMP_THREAD_LIMIT", "1")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# Thousands of collected tests stay for the whole run: looking through them again and again was a fifth of it.
+# pytest-xdist tells its workers of a terminal that no program in a test has.
+for variable in ("COLUMNS", "LINES"):
+    os.environ.pop(variable, None)
+
+# Garbage is looked for seldom, and never among the thousands of collected tests: that was a fifth of a run.
 gc.set_threshold(20_000, 10, 20)
 
 PROPERTY_SECONDS = 120
@@ -64,6 +68,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("model") or item.path.name in LONG_FILES:
             long.add(item.path)
     items.sort(key=lambda item: item.path not in long)
+
+
+def pytest_collection_finish() -> None:
+    """What was collected and imported stays to the end."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVarTuple
@@ -323,6 +324,10 @@ class FiresideApp(App[int]):
         exclusive: bool = False,
     ) -> Worker[Any]:
         return self.run_worker(partial(work, *args), group=group, exclusive=exclusive, exit_on_error=False)
+
+    async def ended(self, group: str) -> None:
+        running = [worker.wait() for worker in self.workers if worker.group == group]
+        await asyncio.gather(*running, return_exceptions=True)
 
     # ---- messages --------------------------------------------------------------------------
 

@@ -93,6 +93,14 @@ class ScreenDriver(LinuxDriver):
             self._file.write(data)
             self._file.flush()
 
+    def _get_terminal_size(self) -> tuple[int, int]:
+        """Columns and rows of the terminal itself. COLUMNS and LINES, once exported, do not follow it."""
+        with contextlib.suppress(OSError):
+            size = os.get_terminal_size(self.fileno)
+            if size.columns and size.lines:
+                return size.columns, size.lines
+        return super()._get_terminal_size()
+
     @contextlib.contextmanager
     def lent(self) -> Generator[None]:
         """Within, another program has the terminal: nothing is read or drawn, and the loop goes on."""

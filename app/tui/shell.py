@@ -124,6 +124,10 @@ class Program(Shell, Protocol):
         `exclusive` ends those before it."""
         ...
 
+    async def ended(self, group: str) -> None:
+        """Return when all that was started in a group is over."""
+        ...
+
     async def push_screen_wait(self, screen: Screen[T]) -> T | Any:
         """Show a screen; what was chosen there. Only in what was given to `start`."""
         ...

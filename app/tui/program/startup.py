@@ -196,6 +196,8 @@ class Startup:
         chats, drafts = self._chats, self._drafts
         chats.closing = True
         drafts.close()
+        # An editor that has to end leaves what was saved in it, which is kept.
+        await self._program.ended("editor")
         if not chats.begun.is_set():
             # No chat could keep it: up brings it back.
             written = drafts.unsent + self._keys.text

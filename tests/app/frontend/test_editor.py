@@ -87,9 +87,10 @@ async def test_one_that_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> N
         assert run.app.parts.draft.text == "draft"
 
 
-async def test_leaving_while_it_is_open_keeps_what_it_saved(editor: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("ends", ["", "trap 'sleep 0.3; exit' TERM; "], ids=["at-once", "slowly"])
+async def test_leaving_while_it_is_open_keeps_what_it_saved(ends: str, editor: Path, tmp_path: Path) -> None:
     opened = tmp_path / "opened"
-    does(editor, f'printf " saved" >> "$2"; touch {opened}; while :; do sleep 0.02; done')
+    does(editor, f'{ends}printf " saved" >> "$2"; touch {opened}; while :; do sleep 0.02; done')
     async with running() as run:
         await run.type("draft")
         await run.pilot.press("ctrl+g")

@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
 from textual.geometry import Offset
 
 from tests.app.repl.terminal import SCRIPT
@@ -90,10 +91,15 @@ async def test_a_card_that_appears_and_its_field() -> None:
         )
 
 
-def test_at_a_terminal_from_the_first_frame(tmp_path: Path) -> None:
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "exported", [{}, {"COLUMNS": "132", "LINES": "50"}], ids=["no-size-exported", "size-exported"]
+)
+def test_at_a_terminal_from_the_first_frame(exported: dict[str, str], tmp_path: Path) -> None:
+    """Sizes in the environment are those of a terminal in which a shell began once; this one has its own."""
     script = tmp_path / "script.json"
     script.write_text(json.dumps([["hello"]]))
-    environ = {**os.environ, "FACE": "tui", "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+    environ = {**os.environ, "FACE": "tui", "TERM": "xterm-256color", "COLORTERM": "truecolor", **exported}
 
     with Terminal([sys.executable, str(SCRIPT), str(script)], environ, 80, 24) as terminal:
 
