@@ -71,6 +71,14 @@ def model(request: pytest.FixtureRequest, starter_model: Any) -> Any:
     loaded.close()
 
 
+@pytest.fixture(scope="module", params=FAMILIES)
+def tiny(request: pytest.FixtureRequest, tiny_llama: Any) -> Any:
+    """Draws at random, which leads into more corners of a grammar than what a model likes to write."""
+    loaded = load(tiny_llama, chat_template=published.source(request.param), max_seq=2048)
+    yield loaded
+    loaded.close()
+
+
 def call_of(model: Any, schema: dict[str, Any], seed: int) -> Any:
     tool = {
         "type": "function",
@@ -85,18 +93,22 @@ def call_of(model: Any, schema: dict[str, Any], seed: int) -> Any:
             seed=seed,
             temperature=0.8,
         )
-        assert chat.report.finish == "tool_calls"
-        return chat.tool_calls
+        return chat.tool_calls if chat.report.finish == "tool_calls" else []
 
 
 def check(model: Any, seed: int) -> None:
+    assert ends_and_fits(model, seed)
+
+
+def ends_and_fits(model: Any, seed: int) -> bool:
+    """Whether a call to a random schema ended in time; it fits its schema then."""
     schema = random_object(random.Random(seed), 2)
     calls = call_of(model, schema, seed)
-    assert calls
     for call in calls:
         assert call.error is None, (schema, call.raw_arguments)
         assert call.name == "record"
         assert violations(call.arguments, schema) == []
+    return bool(calls)
 
 
 @pytest.mark.model
@@ -119,16 +131,21 @@ def test_an_answer_ends_with_its_value(model: Any, schema: dict[str, Any]) -> No
         assert violations(json.loads(text), schema) == []
 
 
+@pytest.mark.timeout(60)
+def test_a_required_call_of_a_random_model_satisfies_any_schema(tiny: Any) -> None:
+    ended = [ends_and_fits(tiny, seed) for seed in range(12)]
+    assert sum(ended) >= 8, "at random a number or a text may well be longer than a reply"
+
+
 @pytest.mark.model
 @pytest.mark.timeout(120)
 def test_a_required_call_satisfies_any_schema(model: Any) -> None:
-    for seed in range(3):
-        check(model, seed)
+    check(model, 0)
 
 
 @pytest.mark.soak
 @pytest.mark.model
 @pytest.mark.timeout(1800)
 def test_a_required_call_satisfies_any_schema_in_the_long_run(model: Any) -> None:
-    for seed in range(100, 200):
+    for seed in (1, 2, *range(100, 200)):
         check(model, seed)
