@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import fireside
-from app.frontend import start
+from app.frontend import engines
 from backend.chat_engine import Count, Request
 from backend.engines.host import EngineHost
 from backend.types import ChatOutcome, GenerationConfig, Piece, TextPiece
@@ -94,7 +94,7 @@ def command(plan: Plan, *arguments: str) -> list[str]:
 
 def main() -> int:
     plan = Plan(**json.loads(sys.argv[1]))
-    start._engine = lambda *, private: PlannedEngine(plan)  # pyright: ignore[reportPrivateUsage]
+    engines.make_engine = lambda **options: PlannedEngine(plan)
     sys.argv = [str(Path(fireside.__file__)), *sys.argv[2:]]
     return fireside.main()
 

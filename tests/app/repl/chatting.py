@@ -135,6 +135,7 @@ async def chat(
 ) -> Told:
     """Run a whole chat; `steps` are the person's lines."""
     import app.frontend.start as beginning
+    from app.frontend import engines
 
     engine = engine or ScriptedEngine(scripts, closed=True)
     person = Person(list(steps), list(answers), piped)
@@ -159,13 +160,13 @@ async def chat(
     person.face = face
     face.retheme = read  # type: ignore[assignment]
     watch(face)
-    before = beginning._engine, beginning._tools
-    beginning._engine = lambda **options: engine  # type: ignore[assignment]
+    before = engines.make_engine, beginning._tools
+    engines.make_engine = lambda **options: engine  # type: ignore[assignment]
     beginning._tools = lambda start, folder: list(tools)  # type: ignore[assignment]
     try:
         code = await Loop(face, person).run()  # type: ignore[arg-type]
     finally:
-        beginning._engine, beginning._tools = before
+        engines.make_engine, beginning._tools = before
     return Told(out.getvalue(), code, engine, person, live)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
 
-import app.frontend.start as start  # noqa: E402
+import app.frontend.engines as engines  # noqa: E402
 from app.cli import main as cli  # noqa: E402
 from backend.engines.scripted import ScriptedEngine  # noqa: E402
 from backend.types import EngineError, ReasoningPiece, ToolCall  # noqa: E402
@@ -66,7 +66,7 @@ def engine_of(script: Path) -> ScriptedEngine:
 
 def main() -> int:
     engine = engine_of(Path(sys.argv[1]))
-    start._engine = lambda **options: engine  # type: ignore[assignment]
+    engines.make_engine = lambda **options: engine  # type: ignore[assignment]
     return cli.main([os.environ.get("FACE", "repl"), *sys.argv[2:]])
 
 
