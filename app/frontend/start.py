@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.settings.config import Settings
+from app.terminal.fd_guard import keep_nothing_printed
 
 if TYPE_CHECKING:
     from app.sessions.items import Item
@@ -127,6 +128,7 @@ def newest_of(start: Start) -> Sequence[Item]:
 
 async def open_private_manager(start: Start, beside: SessionManager) -> SessionManager:
     """A manager that keeps its chats in memory only, on the engine of another one; open."""
+    keep_nothing_printed()
     manager: SessionManager = await in_thread(_private_manager, start, beside)
     await manager.start()
     return manager

@@ -16,7 +16,7 @@ from app.exits import ExitCode, Failure
 from app.settings.config import Settings, Value
 from app.terminal.confirm import agreed
 from app.terminal.figures import gib
-from app.terminal.output import is_terminal, notify, takes_styles
+from app.terminal.output import errors, is_terminal, notify, takes_styles
 
 if TYPE_CHECKING:
     from backend.downloads import RemoteFile
@@ -182,17 +182,19 @@ class Meter:
     """One line of progress on a terminal; nothing elsewhere."""
 
     def __init__(self) -> None:
-        self._rewrites = takes_styles(sys.stderr)
+        self._out = errors()
+        self._rewrites = takes_styles(self._out)
         self._shown = 0.0
 
     def __call__(self, done: int, total: int) -> bool:
         now = time.monotonic()
-        if self._rewrites and (now - self._shown > _METER_PERIOD_S or done >= total):
+        is_due = now - self._shown > _METER_PERIOD_S or done >= total
+        if self._out is not None and self._rewrites and is_due:
             self._shown = now
             percent = 100 * done // total if total else 100
             end = "\n" if done >= total else ""
-            sys.stderr.write(f"\r\x1b[K{percent} % of {gib(total)}{end}")
-            sys.stderr.flush()
+            self._out.write(f"\r\x1b[K{percent} % of {gib(total)}{end}")
+            self._out.flush()
         return True
 
 

@@ -7,7 +7,6 @@ the answer and nothing else.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any, Protocol
@@ -17,6 +16,7 @@ from app.exits import Failure
 from app.frontend.markdown_style import own_style
 from app.markdown.stream import MarkdownStream
 from app.terminal.output import (
+    errors,
     escape_json,
     is_terminal,
     notify,
@@ -167,10 +167,10 @@ class TextSink:
             self._write(text)
 
     def _think(self, text: str) -> None:
-        if self._show_thinking and sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]
+        if self._show_thinking and (err := errors()) is not None:
             self._thinking = True
-            sys.stderr.write(sanitize(text))
-            sys.stderr.flush()
+            err.write(sanitize(text))
+            err.flush()
 
     def _finish_reply(self) -> None:
         if self._extract:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Generator
+from typing import IO, TYPE_CHECKING
 
+from app import paths
 from app.exits import ExitCode, leave_quietly
 from app.repl.typed_ahead import drop_typed_ahead
+from app.terminal.fd_guard import FdGuard
 from app.terminal.output import is_terminal, prepare
 
 if TYPE_CHECKING:
@@ -36,21 +40,47 @@ def run(start: Start, *, plain: bool = False) -> int:
         drop_typed_ahead()
 
 
+@contextlib.contextmanager
+def _others_away() -> Generator[tuple[IO[str], tuple[int, int] | None]]:
+    """Within, what tools and native code print reaches no terminal as it is: to one that a person looks at
+    only this face writes. Where that is, and what other programs are to be given of it."""
+    if not is_terminal(sys.stdout):
+        from app.terminal.own_output import own_output
+
+        with own_output() as out:
+            yield out, None
+        return
+    with contextlib.ExitStack() as stack:
+        guard = FdGuard(paths.state_dir() / "screen.log", for_textual=False)
+        entered: FdGuard | None = None
+        with contextlib.suppress(OSError):  # no place for a log, no guard
+            entered = stack.enter_context(guard)
+        yield (entered.screen, entered.terminal) if entered else (sys.stdout, None)
+
+
 def _run_plain(start: Start) -> int:
     if is_terminal(sys.stdin) and start.make is None and not start.private:
         from app.frontend.store_question import look_first
 
         look_first()  # once the console reads, the answer would be its line
-    return asyncio.run(_plain(start)).code
+    with _others_away() as (out, lent):
+        loop = asyncio.run(_plain(start, out, lent))
+    if not loop.console.piped:
+        _say_goodbye(loop.face)
+    return loop.code
 
 
 def _run_styled(start: Start) -> int:
-    while (loop := asyncio.run(_styled(start))).failure is not None:
+    while True:
+        with _others_away() as (out, lent):
+            loop = asyncio.run(_styled(start, out, lent))
+        _say_goodbye(loop.face)
+        if loop.failure is None:
+            return loop.code
         from app.frontend.store_question import makes_room
 
         if not makes_room(loop.failure):
-            break
-    return loop.code
+            return loop.code
 
 
 def _has_rows() -> bool:
@@ -58,7 +88,7 @@ def _has_rows() -> bool:
     return is_terminal(sys.stdout) and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
 
 
-async def _styled(start: Start) -> Loop:
+async def _styled(start: Start, out: IO[str], lent: tuple[int, int] | None) -> Loop:
     from app.frontend.history import History, history_file
     from app.repl.lines import LineCompleter, SharedHistory
     from app.repl.prompter import Prompter
@@ -70,11 +100,12 @@ async def _styled(start: Start) -> Loop:
         return not (faces[0].is_private if faces else start.private)
 
     console = Prompter(
-        prepare(sys.stdout),
+        prepare(out),
         ink,
         SharedHistory(History(history_file()), keeps),
         LineCompleter(lambda: faces[0] if faces and faces[0].is_open else None),
     )
+    console.lent = lent
     with console:
         # The prompt is there before the rest of the program: that takes as long again to import.
         await console.begin()
@@ -83,7 +114,6 @@ async def _styled(start: Start) -> Loop:
         if problem:
             loop.face.page.news(problem, error=True)
         await loop.run()
-    _say_goodbye(loop.face)
     return loop
 
 
@@ -108,7 +138,7 @@ def _loop(start: Start, console: Prompter, ink: TerminalStyle) -> Loop:
     return loop
 
 
-async def _plain(start: Start) -> Loop:
+async def _plain(start: Start, out: IO[str], lent: tuple[int, int] | None) -> Loop:
     from app.markdown.sgr import TerminalStyle
     from app.repl.console import PlainConsole
     from app.repl.face import ReplFace
@@ -117,8 +147,9 @@ async def _plain(start: Start) -> Loop:
     from app.terminal.glyphs import ASCII
     from app.terminal.theming import DEFAULT, palette, read
 
-    out = prepare(sys.stdout)
+    out = prepare(out)
     console = PlainConsole(out)
+    console.lent = lent
     page = PlainPage(out, show_thinking=_thinks(start), piped=console.piped)
     face = ReplFace(start, console, page, TerminalStyle(palette(read(DEFAULT), None), ASCII), echoes=False)
     page.clear_row = console.clear_row
@@ -126,8 +157,6 @@ async def _plain(start: Start) -> Loop:
     loop = Loop(face, console)
     await loop.run()
     console.clear_row()
-    if not console.piped:
-        _say_goodbye(face)
     return loop
 
 

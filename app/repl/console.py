@@ -56,6 +56,8 @@ class Console(Protocol):
 
     status: str
     """A word about what goes on, shown where there is room."""
+    lent: tuple[int, int] | None
+    """The terminal for other programs, where it is behind others than the descriptors 1 and 2."""
 
     @property
     def piped(self) -> bool:
@@ -109,8 +111,9 @@ class Console(Protocol):
         """What Ctrl-C does here."""
         ...
 
-    def cooked(self) -> AbstractContextManager[None]:
-        """Within, the terminal is as other programs expect it."""
+    def cooked(self) -> AbstractContextManager[tuple[int, int] | None]:
+        """Within, the terminal is as other programs expect it; the descriptors for their output, where they
+        are others than 1 and 2."""
         ...
 
 
@@ -122,6 +125,7 @@ class PlainConsole:
 
     def __init__(self, out: IO[str]) -> None:
         self.status = ""
+        self.lent: tuple[int, int] | None = None
         self._out = out
         self._is_terminal = is_terminal(sys.stdin)
         self._lines: deque[str | None] = deque()
@@ -227,8 +231,8 @@ class PlainConsole:
         """Ctrl-C at a question."""
         self.cancel_ask()
 
-    def cooked(self) -> AbstractContextManager[None]:
-        return contextlib.nullcontext()
+    def cooked(self) -> AbstractContextManager[tuple[int, int] | None]:
+        return contextlib.nullcontext(self.lent)
 
     # ---- parts -----------------------------------------------------------------------------
 

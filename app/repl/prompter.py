@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import Application, run_in_terminal
@@ -66,7 +66,7 @@ class Prompter:
     """Reads lines and prints rows above them. One at a time reads."""
 
     def __init__(self, out: IO[str], ink: TerminalStyle, history: History, completer: Completer) -> None:
-        pty = Vt100_Output.from_pty(sys.stdout)
+        pty = Vt100_Output.from_pty(cast("TextIO", out))
         self.output = LinearOutput(cast(Any, out), pty.get_size, term=pty.term, enable_cpr=False)
         self.input = KeysInput(sys.stdin)
         self.folds = Folds()
@@ -78,6 +78,7 @@ class Prompter:
         """Called on Ctrl-C: True where it was the reply that stopped."""
         self.cleared: Callable[[], None] = lambda: None
         """Called when Ctrl-C met an empty line and nothing runs."""
+        self.lent: tuple[int, int] | None = None
         self.emptied: Callable[[], bool] = lambda: False
         """Asked whenever the draft became empty: True wakes whoever reads."""
         self.drafted: Callable[[str], None] = lambda text: None
@@ -126,14 +127,14 @@ class Prompter:
         self.output.hold_paste(False)
         self._raw.close()
 
-    def cooked(self) -> AbstractContextManager[None]:
-        """Within, the terminal is as other programs expect it."""
+    def cooked(self) -> AbstractContextManager[tuple[int, int] | None]:
+        """Within, the terminal is as other programs expect it; the descriptors for their output."""
 
         @contextlib.contextmanager
         def within() -> Any:
             self.output.hold_paste(False)
             with self.input.cooked_mode():
-                yield
+                yield self.lent
             self.output.hold_paste(True)
 
         return within()

@@ -12,7 +12,7 @@ import shutil
 import sys
 import termios
 
-from app.terminal.output import is_terminal, sanitize
+from app.terminal.output import errors, is_terminal, sanitize
 
 PASTE_S = 0.06
 """What comes so soon behind a line is the rest of a paste, in seconds."""
@@ -81,7 +81,7 @@ def read_through(rows: list[str]) -> bool:
 
 def say(text: str, end: str = "\n") -> None:
     """Write to the person, without what a terminal must not be sent."""
-    print(sanitize(text), end=end, file=sys.stderr, flush=True)
+    print(sanitize(text), end=end, file=errors(), flush=True)
 
 
 def _page() -> int:

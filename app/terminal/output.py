@@ -161,12 +161,21 @@ def prepare(stream: IO[str] | None) -> IO[str]:
     return stream
 
 
+def errors() -> IO[str] | None:
+    """Where Fireside itself tells a person something beside the answer; None where it is closed.
+
+    Standard error, past what cleans that of others while tools run.
+    """
+    return getattr(sys.stderr, "own", sys.stderr)
+
+
 def notify(text: str) -> None:
     """One line for the person, on standard error."""
-    if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison]
+    out = errors()
+    if out is None:
         return
     try:
-        print(f"fireside: {one_line(text)}", file=sys.stderr, flush=True)
+        print(f"fireside: {one_line(text)}", file=out, flush=True)
     except OSError:  # What cannot be told must not change how the command ends.
         if sys.stderr is sys.__stderr__:
             write_nowhere(sys.stderr)
