@@ -120,7 +120,8 @@ def _clean_errors() -> Generator[None]:
             os.dup2(saved, _ERR)
             os.close(saved)
         with suppress(OSError, ValueError):
-            errors.close()
+            errors.flush()
+        del errors  # which ends the pipe, unless a tool has kept it
         cleaner.join(_REST_S)
         with suppress(OSError, ValueError):
             own.flush()

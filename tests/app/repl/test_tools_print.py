@@ -129,6 +129,35 @@ def test_where_only_errors_are_seen_they_are_clean_too(tool: Path, tmp_path: Pat
     assert b"FORGED" not in terminal.output
 
 
+BESIDE = """
+import sys
+from pathlib import Path
+from app.terminal.native_output import keep_native_output_in
+from app.terminal.output import notify
+from app.terminal.own_output import own_output
+
+if sys.argv[1:]:
+    keep_native_output_in(Path(sys.argv[1]))
+with own_output() as out:
+    print("\\x1b]0;FORGED\\x07heard")
+    print("\\x1b[2J\\x1b]0;FORGED\\x07heard", file=sys.stderr)
+    assert sys.stderr.isatty()
+    notify("told")
+    out.write("answered\\n")
+    out.flush()
+print("after", file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_beside_an_answer_it_is_clean(tmp_path: Path, log: bool) -> None:
+    command = ["-c", BESIDE, *([str(tmp_path / "log")] if log else [])]
+    with Terminal(command, PYTHONPATH=str(ROOT)) as terminal:
+        assert terminal.wait_end() == 0, terminal.text
+    assert sorted(terminal.text.split()) == ["after", "answered", "fireside:", "heard", "heard", "told"]
+    assert b"FORGED" not in terminal.output and b"\x1b[2J" not in terminal.output
+
+
 def test_errors_that_no_terminal_gets_stay_as_they_are(tmp_path: Path) -> None:
     script = "from app.terminal.own_output import *\nwith own_output(): os.write(2, b'a\\x1bb')"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, check=True)
