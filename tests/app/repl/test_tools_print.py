@@ -87,7 +87,7 @@ def test_what_a_tool_prints_in_a_private_chat_is_kept_nowhere(tmp_path: Path, is
         terminal.say("zebra")
         terminal.wait("So.")
         terminal.say("/private")
-        terminal.wait("private", times=2)
+        terminal.wait("Private chat")
         terminal.say("okapi")
         terminal.wait("Indeed.")
         terminal.type("\x04")
