@@ -39,6 +39,8 @@ class Request:
     these very tokens are used, so that a reply spelled in unusual tokens still meets its cells."""
     conversation: str | None = None
     """A name for the chat this is a turn of: the engine then keeps what would be the next `prior`."""
+    is_lasting: bool = False
+    """Whether an engine that has files for it may keep on disk what its cache holds of that chat."""
     id: str = field(default_factory=next_request_id)
 
 
@@ -147,22 +149,22 @@ class ChatEngine(Protocol):
         ...
 
     async def warm(
-        self, messages: Sequence[Message], tools: Sequence[Tool] = (), conversation: str | None = None
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool] = (),
+        conversation: str | None = None,
+        *,
+        is_lasting: bool = False,
     ) -> None:
         """Evaluate a conversation ahead of its use, at the lowest priority. Name the `conversation`
-        that requests will name."""
+        that requests will name, and whether it `is_lasting` as they do."""
         ...
 
     async def forget(self, conversation: str) -> None:
-        """Empty what the cache holds of a conversation and of what ran beside it as `NAME/...`. What
-        still runs of it is emptied when it ends."""
+        """Empty what the cache and its files hold of a conversation, and of what ran beside it as
+        `NAME/...`. What still runs of it is emptied when it ends."""
         ...
 
-    async def save_state(self, key: str) -> None:
-        """Keep what the cache holds of this conversation under `key`, for `restore_state`."""
-        ...
-
-    async def restore_state(self, key: str) -> bool: ...
     async def stats(self) -> EngineStats: ...
 
     async def unload(self) -> None:

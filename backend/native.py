@@ -117,6 +117,12 @@ def _check_version(folder: Path) -> None:
         )
 
 
+def build_mark() -> str:
+    """What tells this build of llama.cpp from another one: size and time of its library."""
+    about = os.stat(C._lib._name)  # pyright: ignore[reportPrivateUsage]
+    return f"{about.st_size}-{about.st_mtime_ns}"
+
+
 def _check_symbols(bindings: Any) -> None:
     missing = [name for name in _FUNCTIONS if not hasattr(bindings, name)]
     fields = {name for name, *_ in bindings.llama_context_params._fields_}
@@ -622,6 +628,18 @@ class Context:
         """Copy a whole slot into an empty one. A partial copy would assert inside llama.cpp."""
         C.llama_memory_seq_cp(self.memory, source, target, -1, -1)
 
+    def cells_of(self, slot: int) -> bytearray:
+        """llama.cpp's own bytes of what a slot holds, for `put_cells`."""
+        size: int = C.llama_state_seq_get_size_ext(self.handle, slot, 0)
+        data = bytearray(size)
+        written: int = C.llama_state_seq_get_data_ext(self.handle, _bytes_of(data), size, slot, 0)
+        return data[:written] if written < size else data
+
+    def put_cells(self, slot: int, cells: bytearray) -> bool:
+        """Put what `cells_of` gave into an empty slot; False where it does not fit this context."""
+        taken: int = C.llama_state_seq_set_data_ext(self.handle, _bytes_of(cells), len(cells), slot, 0)
+        return taken == len(cells) > 0
+
     def highest(self, slot: int) -> int:
         """The highest position held, -1 when empty."""
         return C.llama_memory_seq_pos_max(self.memory, slot)
@@ -629,3 +647,7 @@ class Context:
     def lowest(self, slot: int) -> int:
         """The lowest position held, -1 when empty."""
         return C.llama_memory_seq_pos_min(self.memory, slot)
+
+
+def _bytes_of(data: bytearray) -> Any:
+    return (ctypes.c_uint8 * len(data)).from_buffer(data)

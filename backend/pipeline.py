@@ -10,11 +10,14 @@ import queue
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
+from backend import native
 from backend.chat_engine import EngineStats, Request
 from backend.engine.constrained import compiled
 from backend.engine.engine import Engine
-from backend.engine.request import Ended, EngineRequest
+from backend.engine.kept_cells import CellFiles, KeptCells, drop, model_mark
+from backend.engine.request import Ended, EngineRequest, belongs
 from backend.engine.scheduler import Outputs
 from backend.loaded_model import LoadedModel
 from backend.prompt import Prompt, PromptBuilder
@@ -35,12 +38,60 @@ class Pipeline:
         self._replies: dict[str, Reply] = {}
         self._lock = threading.Lock()
         self._closed = False
+        self._cells: CellFiles | None = None
+        self._looked_for: set[str] = set()
+        """Conversations whose file was read, or is not there."""
+        self._dropped: set[str] = set()
+        """Conversations that were forgotten, and of which nothing may be written any more."""
         self._preparing = ThreadPoolExecutor(1, thread_name_prefix="fireside-prepare")
         self.engine = Engine(
             handle.model, handle.engine_params, self._outputs.put, slots=handle.options.asked_slots
         )
         self._delivery = threading.Thread(target=self._deliver, name="fireside-deliver", daemon=True)
         self._delivery.start()
+
+    def keep_cells(self, folder: Path, most_bytes: int) -> None:
+        """Keep on disk what the cache holds of lasting conversations, for the next time they are opened."""
+        mark = model_mark(
+            self.handle.info.path,
+            adapters=self.handle.options.lora,
+            kv_type=self.handle.plan.kv_type,
+            flash_attn=self.handle.plan.flash_attn,
+            swa_full=self.handle.plan.swa_full,
+            llama_cpp=native.build_mark(),
+        )
+        self._cells = CellFiles(folder, mark, most_bytes)
+        self._writing = ThreadPoolExecutor(1, thread_name_prefix="fireside-cells")
+        self.engine.keep = self._keep
+
+    @property
+    def keeps_cells(self) -> bool:
+        """Whether there are files for what the cache holds."""
+        return self._cells is not None
+
+    def _keep(self, conversation: str, tokens: list[int], cells: bytearray) -> None:
+        """On the engine's thread, which does not wait for the disk."""
+        priors = self.prompts.kept(conversation)
+        texts, spelled = tuple(text for text, _ in priors), priors[0][1] if priors else ()
+        kept = KeptCells(tokens, cells, texts, spelled)
+
+        def write() -> None:
+            if self._cells and not any(belongs(conversation, name) for name in self._dropped):
+                self._cells.write(conversation, kept)
+
+        self._writing.submit(write)
+
+    def _recall(self, request: Request) -> KeptCells | None:
+        """What a file holds of a conversation that is new to this process."""
+        name = request.conversation
+        if self._cells is None or not name or not request.is_lasting or name in self._looked_for:
+            return None
+        self._looked_for.add(name)
+        self._dropped.discard(name)
+        kept = self._cells.read(name)
+        if kept and kept.texts:
+            self.prompts.keep(name, kept.spelled, *kept.texts)
+        return kept
 
     def observe(self, callback: StageObserver | None) -> None:
         """Tell `callback` of the stages of requests that start from now on."""
@@ -85,6 +136,10 @@ class Pipeline:
         def forget() -> None:
             self.prompts.forget(conversation)
             self.engine.forget(conversation)
+            if self._cells:  # Behind what is being written of it.
+                self._dropped.add(conversation)
+                self._looked_for.discard(conversation)
+                self._writing.submit(drop, self._cells.folder, conversation)
 
         with self._lock:
             if not self._closed:
@@ -115,6 +170,8 @@ class Pipeline:
             self._closed = True
         self._preparing.shutdown(cancel_futures=False)
         self.engine.close()
+        if self._cells:
+            self._writing.shutdown()
         self._outputs.put(None)
         if threading.current_thread() is not self._delivery:
             self._delivery.join()
@@ -129,6 +186,7 @@ class Pipeline:
         began = time.perf_counter()
         try:
             config = self.handle.resolve(request.config)
+            kept = self._recall(request)
             prompt = self.prompts.build(request, config)
             binding = self.handle.binding_for(request)
             parsers = [
@@ -138,6 +196,7 @@ class Pipeline:
             engine_request = self._engine_request(request, config, prompt, bound.grammar)
             if show_specials:
                 engine_request.shown_specials = None
+            engine_request.kept = kept
             if warm:
                 engine_request.max_new_tokens = 0
             notes = binding.unmet(request, config, self.handle.info.path.stem)
@@ -174,6 +233,7 @@ class Pipeline:
             shown_specials=binding.shown_specials(config) if chats else frozenset(),
             priority=request.priority,
             conversation=request.conversation or "",
+            is_lasting=request.is_lasting and not request.adapters,
         )
 
     # ---- delivering ------------------------------------------------------------------------

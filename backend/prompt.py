@@ -48,6 +48,10 @@ class PromptBuilder:
         `texts`."""
         self._kept.keep(conversation, tokens, *texts)
 
+    def kept(self, conversation: str) -> tuple[Prior, ...]:
+        """Each possible text of a conversation up to now, with its tokens."""
+        return self._kept.kept(conversation)
+
     def forget(self, conversation: str) -> None:
         """Remember nothing of a conversation until its next prompt."""
         self._kept.forget(conversation)

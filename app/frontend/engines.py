@@ -11,6 +11,8 @@ from app.settings.config import Settings
 if TYPE_CHECKING:
     from backend.chat_engine import ChatEngine
 
+CHAT_CACHE_GIB = 4
+
 
 def make_engine(*, settings: Settings, isolated: bool, private: bool) -> ChatEngine:
     """The engine that loads what a source names, here or on a server. `isolated` runs a model of this machine
@@ -21,18 +23,21 @@ def make_engine(*, settings: Settings, isolated: bool, private: bool) -> ChatEng
     from app.settings.servers import servers
     from backend.engines.anywhere import AnywhereEngine
 
-    return AnywhereEngine(lambda: _local(isolated=isolated, private=private), servers(settings))
+    return AnywhereEngine(lambda: _local(settings, isolated=isolated, private=private), servers(settings))
 
 
-def _local(*, isolated: bool, private: bool) -> ChatEngine:
+def _local(settings: Settings, *, isolated: bool, private: bool) -> ChatEngine:
     if not isolated:
         from backend.engines.local import InProcessEngine
 
         return InProcessEngine()
     from backend.engines.host import EngineHost
 
-    log = None
-    if not private:
-        with contextlib.suppress(OSError):
-            log = paths.make_private_dir(paths.state_dir()) / "engine.log"
-    return EngineHost(log=log)
+    if private:
+        return EngineHost()
+    log = cells = None
+    with contextlib.suppress(OSError):
+        log = paths.make_private_dir(paths.state_dir()) / "engine.log"
+        if budget := settings.get("chat_cache_gib", CHAT_CACHE_GIB):
+            cells = paths.make_private_dir(paths.state_dir() / "chat-cache"), budget << 30
+    return EngineHost(log=log, cells=cells)

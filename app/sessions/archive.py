@@ -105,12 +105,12 @@ class LibraryOperations(Workplace):
         await live.close()
         await self.store.apply(session_id, Change(fields={"deleted_at": now(), "status": "idle"}))
         self.forget(session_id)
-        if self.store.private:
-            await self._forget_cells(session_id)
+        await self._forget_cells(session_id)
 
     async def _forget_cells(self, session_id: str) -> None:
-        """Nothing of a private chat stays in the engine's cache when it closes."""
-        if self._desk.card is not None:
+        """Nothing of a deleted or private chat stays in the engine's cache, nor in the files that last
+        longer."""
+        if self._desk.has_engine:
             try:
                 await self._desk.engine.forget(session_id)
             except BackendError as err:

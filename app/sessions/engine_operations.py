@@ -118,7 +118,8 @@ class EngineOperations(Workplace):
         async with self._desk.use(live.settings.model, _silent) as engine:
             tools = offered_tools(live.settings, self._services.toolbox, engine.card)
             try:
-                await engine.warm(await self._turns(live, draft, engine.card), tools, live.id)
+                turns = await self._turns(live, draft, engine.card)
+                await engine.warm(turns, tools, live.id, is_lasting=not self.store.private)
             except BackendError as err:
                 raise wrapped(err) from err
 

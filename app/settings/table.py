@@ -124,6 +124,9 @@ SETTINGS: Mapping[str, Setting] = {
     "bell": Setting("bell", "when the terminal's bell rings", "unfocused"),
     "vi_keys": Setting("bool", "use vi keys", "false"),
     "type_ahead": Setting("bool", "prepare the chat while you type", "false"),
+    "chat_cache_gib": Setting(
+        "index", "disk space in GiB that lets long chats continue at once; 0 turns it off", "4"
+    ),
     "load.n_gpu_layers": Setting(
         "layers",
         "layers of the model on the GPU",

@@ -13,12 +13,19 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from backend.engine.params import EngineParams
+from backend.engine.prefix_cache import Slot
 from backend.engine.request import Ended, EngineRequest, unserved
 from backend.engine.scheduler import ContextLostError, Outputs, Scheduler
 from backend.native import Context, ContextParams, Model, log
 from backend.types import BackendError, EngineError, QueueFullError
+
+KEEP_AFTER_S = 20.0
+"""Quiet seconds after which what the slots hold goes to files: not while somebody types the next turn."""
+Keep: TypeAlias = Callable[[str, list[int], bytearray], None]
+"""Given a conversation, the tokens of its slot, and the bytes of their cells."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,9 @@ class Engine:
     """Continuous batching over one model.
 
     `plan(slots)` gives the parameters for that many slots, or fewer where memory is short.
-    `deliver(outputs)` runs on the engine's thread, once per step, and must be quick.
+    `deliver(outputs)` runs on the engine's thread, once per step, and must be quick. So does `keep`,
+    set by whoever has files for cells: it is called when nothing was asked for `keep_after_s`
+    seconds, and at the end.
     """
 
     def __init__(
@@ -71,6 +80,8 @@ class Engine:
         self._scheduler: Scheduler | None = None
         self._built = 0
         self._outputs: Outputs = []
+        self.keep: Keep | None = None
+        self.keep_after_s = KEEP_AFTER_S
         self._thread = threading.Thread(target=self._run, name="fireside-engine", daemon=True)
         self._thread.start()
         _engines.add(self)
@@ -174,8 +185,9 @@ class Engine:
     def _run(self) -> None:
         while True:
             with self._condition:
-                while not (self._closing or self._is_asked() or self._busy()):
-                    self._condition.wait()
+                is_quiet = False
+                while not (is_quiet or self._closing or self._is_asked() or self._busy()):
+                    is_quiet = not self._condition.wait(self.keep_after_s if self._unkept() else None)
                 # Cleared before the cancellations are read: one that comes later raises it anew.
                 if self._context:
                     self._context.abort.clear()
@@ -186,6 +198,8 @@ class Engine:
                 self._inbox.clear()
                 self._cancelled = set()
             try:
+                if is_quiet:
+                    self._keep_one()
                 self._turn(arrived, cancelled)
             except Exception as err:  # Whatever it is, people who wait must be told.
                 self._lose_context(err)
@@ -214,6 +228,19 @@ class Engine:
         if scheduler and scheduler.busy:
             # The set is read while the step runs, so it must be the one that others add to.
             scheduler.step(self._cancelled, admit=not self._widens, flush=self._hand_over)
+
+    def _unkept(self) -> list[Slot]:
+        return self._scheduler.unkept() if self.keep and self._scheduler else []
+
+    def _keep_one(self) -> bool:
+        """Give the bytes of one slot to `keep`; False where there is none that it wants."""
+        unkept, scheduler = self._unkept(), self._scheduler
+        if not unkept or not self.keep or not scheduler:
+            return False
+        # The one used last first: at the end of the program there may not be time for all.
+        slot = max(unkept, key=lambda slot: slot.last_used)
+        self.keep(slot.conversation, list(slot.tokens), scheduler.cells_of(slot))
+        return True
 
     def _take(self, request: EngineRequest) -> None:
         try:
@@ -306,6 +333,9 @@ class Engine:
     def _shut_down(self) -> None:
         if self._scheduler:
             self._scheduler.end_all("cancelled")
+        with contextlib.suppress(Exception):  # What is not kept is read again.
+            while self._keep_one():
+                pass
         self._drop_context()
         for request in self._inbox:
             self._outputs += [(request, end) for end in unserved(request, "cancelled")]

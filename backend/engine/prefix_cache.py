@@ -16,6 +16,7 @@ class Memory(Protocol):
     def drop(self, slot: int, start: int) -> None: ...
     def wipe(self, slot: int) -> None: ...
     def copy(self, source: int, target: int) -> None: ...
+    def put_cells(self, slot: int, cells: bytearray) -> bool: ...
     def highest(self, slot: int) -> int: ...
     def lowest(self, slot: int) -> int: ...
 
@@ -30,6 +31,10 @@ class Slot:
     last_used: float = 0.0
     conversation: str = ""
     """The chat whose prompt it was filled for last."""
+    is_lasting: bool = False
+    """Whether what it holds of that chat may be kept in a file."""
+    kept: int = 0
+    """How many of its first tokens a file holds."""
 
     def shared(self, tokens: list[int], adapter_key: str) -> int:
         """How many of `tokens`, from the first on, this slot already holds."""
@@ -51,7 +56,7 @@ def common_prefix(a: list[int], b: list[int]) -> int:
 class PrefixCache:
     """Cuts, wipes and forks slots so that they hold exactly a wanted prefix.
 
-    `window` is the sliding window in tokens whose older cells may be gone (0: none are);
+    `window` is the model's sliding window in tokens, whose older cells may be gone (0: it has none);
     `can_cut` is False for recurrent and hybrid memories.
     """
 
@@ -64,16 +69,20 @@ class PrefixCache:
     def cut(self, slot: Slot, keep: int) -> int:
         """Leave the first `keep` tokens in a slot, or nothing where that cannot be had. What it holds."""
         if self.memory.highest(slot.id) == keep - 1:  # Also what a refused decode never wrote.
-            del slot.tokens[keep:]
+            self._shorten(slot, keep)
             return keep
         if keep and self.can_cut:
             self.memory.drop(slot.id, keep)
             if self._intact(slot.id, keep):
-                del slot.tokens[keep:]
+                self._shorten(slot, keep)
                 return keep
         self.memory.wipe(slot.id)
-        slot.tokens.clear()
+        self._shorten(slot, 0)
         return 0
+
+    def _shorten(self, slot: Slot, keep: int) -> None:
+        del slot.tokens[keep:]
+        slot.kept = min(slot.kept, keep)
 
     def _intact(self, slot: int, keep: int) -> bool:
         if self.memory.highest(slot) != keep - 1:
@@ -86,10 +95,21 @@ class PrefixCache:
         self.memory.copy(source.id, target.id)
         target.tokens[:] = source.tokens
         target.adapter_key = source.adapter_key
+        target.kept = 0
         return self.cut(target, keep)
+
+    def restore(self, slot: Slot, tokens: list[int], cells: bytearray) -> None:
+        """Fill a slot from a file; it is empty afterwards where the cells do not fit."""
+        self.forget(slot)
+        if self.memory.put_cells(slot.id, cells) and self.memory.highest(slot.id) == len(tokens) - 1:
+            slot.tokens[:] = tokens
+            slot.kept = len(tokens)
+        else:
+            self.forget(slot)
 
     def forget(self, slot: Slot) -> None:
         """Empty a slot."""
         self.memory.wipe(slot.id)
-        slot.tokens.clear()
+        self._shorten(slot, 0)
+        slot.is_lasting = False
         slot.adapter_key = slot.conversation = ""

@@ -14,6 +14,7 @@ from backend.engine.thought import ThoughtBudget, ThoughtMarks
 from backend.types import Finish, GenerationConfig, Grammar, Priority, TokenLogprob
 
 if TYPE_CHECKING:
+    from backend.engine.kept_cells import KeptCells
     from backend.samplers import GrammarSampler
 
 _ids = itertools.count(1)
@@ -60,6 +61,10 @@ class EngineRequest:
     adapter_key: str = ""
     conversation: str = ""
     """The chat it is a turn of, for `forget`."""
+    is_lasting: bool = False
+    """Whether what the cache holds of that chat may be kept in a file."""
+    kept: KeptCells | None = None
+    """What a file held of that chat, to be put into a slot where it saves reading."""
     submitted: float = field(default_factory=time.perf_counter)
     """`time.perf_counter()` when the caller asked."""
 

@@ -14,7 +14,7 @@ from backend.engine import constrained, sampling
 from backend.engine.admission import Admission
 from backend.engine.pacing import Pacer
 from backend.engine.params import EngineParams
-from backend.engine.prefix_cache import PrefixCache, Slot
+from backend.engine.prefix_cache import PrefixCache, Slot, common_prefix
 from backend.engine.request import Delta, EngineRequest, Output, Progress, belongs
 from backend.engine.sequence import Sequence
 from backend.grammar.check import GrammarError
@@ -22,6 +22,8 @@ from backend.native import Batch, Context, Model, log
 from backend.types import ContextOverflowError, EngineError, Finish
 
 Outputs = list[tuple[EngineRequest, Output]]
+WORTH_KEEPING = 128
+"""Tokens whose cells are worth a file, or being taken from one."""
 COPY_BYTES_PER_S = 4e9
 """About what memory copies; a fork copies a whole slot."""
 
@@ -46,9 +48,7 @@ class Scheduler:
         self._context = context
         self._batch = Batch(params.n_batch)
         self._pacer = Pacer(params.n_batch, abortable=params.abortable)
-        # Without a full-size cache llama.cpp drops what lies behind the window.
-        window = 0 if params.swa_full else model.n_swa
-        self._cache = PrefixCache(context, params.slots, window=window, can_cut=model.can_cut)
+        self._cache = PrefixCache(context, params.slots, window=model.n_swa, can_cut=model.can_cut)
         self._admission = Admission(
             self._cache, self._pacer, copy_s=params.slot_bytes / COPY_BYTES_PER_S, can_fork=not params.unified
         )
@@ -310,10 +310,39 @@ class Scheduler:
         # The last token is evaluated again, because sampling needs its logits; and the one before
         # it, because a row evaluated alone can round differently.
         wanted = sequence.tokens[:-2] if sequence.writes else sequence.tokens
+        self._restore(sequence.request, wanted)
         slot, kept = self._admission.place(wanted, sequence.request.adapter_key, self._idle(), busy)
         slot.conversation = sequence.request.conversation
+        slot.is_lasting = sequence.request.is_lasting
         sequence.admitted(slot, kept)
         self.running.append(sequence)
+
+    def _restore(self, request: EngineRequest, wanted: list[int]) -> None:
+        """Put what a file held into an idle slot, where that saves more reading than any slot does."""
+        kept, request.kept = request.kept, None
+        if kept is None or request.adapter_key:
+            return
+        held = max(slot.shared(wanted, "") for slot in self._cache.slots)
+        useful = common_prefix(kept.tokens, wanted)
+        # llama.cpp saves no more than the window of a sliding cache: nothing can be cut off.
+        can_cut = self._cache.can_cut and not self._cache.window
+        if useful - held < WORTH_KEEPING or not (can_cut or useful == len(kept.tokens)):
+            return
+        slot = min(self._idle(), key=lambda slot: (len(slot.tokens) > 0, slot.last_used))
+        self._cache.restore(slot, kept.tokens, kept.cells)
+
+    def unkept(self) -> list[Slot]:
+        """Idle slots with enough that may be kept in a file and is in none."""
+        return [
+            slot
+            for slot in self._idle()
+            if slot.is_lasting and not slot.adapter_key and len(slot.tokens) - slot.kept >= WORTH_KEEPING
+        ]
+
+    def cells_of(self, slot: Slot) -> bytearray:
+        """The bytes of a slot's cells, which a file is about to hold."""
+        slot.kept = len(slot.tokens)
+        return self._context.cells_of(slot.id)
 
     def _key_of_step(self) -> str:
         """Adapters act on the whole context, so a step serves one key: the longest waiting one's."""

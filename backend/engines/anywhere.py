@@ -87,19 +87,17 @@ class AnywhereEngine:
         return await self._now().embed(texts)
 
     async def warm(
-        self, messages: Sequence[Message], tools: Sequence[Tool] = (), conversation: str | None = None
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool] = (),
+        conversation: str | None = None,
+        *,
+        is_lasting: bool = False,
     ) -> None:
-        await self._now().warm(messages, tools, conversation)
+        await self._now().warm(messages, tools, conversation, is_lasting=is_lasting)
 
     async def forget(self, conversation: str) -> None:
-        if self._local is not None:
-            await self._local.forget(conversation)
-
-    async def save_state(self, key: str) -> None:
-        await self._now().save_state(key)
-
-    async def restore_state(self, key: str) -> bool:
-        return await self._now().restore_state(key)
+        await self._of(away=False).forget(conversation)
 
     async def stats(self) -> EngineStats:
         return await self._now().stats()

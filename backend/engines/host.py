@@ -41,12 +41,21 @@ class EngineHost:
 
     `log` is the file that the child's own output and llama.cpp's go to; None keeps them in memory.
     `idle_s` unloads the model after so many seconds without a request; None never does.
+    `cells` is a folder and its budget in bytes: what the cache holds of lasting conversations is kept
+    there when they are idle and at the end, and restored when they go on. None keeps nothing.
     After two crashes in a row (while loading, or before any request ended well) a request fails
     with the log's last lines; the next one after that tries once more.
     """
 
-    def __init__(self, *, log: Path | None = None, idle_s: float | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        log: Path | None = None,
+        idle_s: float | None = None,
+        cells: tuple[Path, int] | None = None,
+    ) -> None:
         self._log = log
+        self._cells = cells
         self._idle_s = idle_s
         self._spec: LoadSpec | None = None
         self._card: ChatCard | None = None
@@ -159,7 +168,12 @@ class EngineHost:
         return [list(vector) for vector in await self._ask("embed", texts=list(texts))]
 
     async def warm(
-        self, messages: Sequence[Message], tools: Sequence[Tool] = (), conversation: str | None = None
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool] = (),
+        conversation: str | None = None,
+        *,
+        is_lasting: bool = False,
     ) -> None:
         async with self._starting:
             child = await self._ready()
@@ -169,6 +183,7 @@ class EngineHost:
             priority="background",
             add_generation_prompt=False,
             conversation=conversation,
+            is_lasting=is_lasting,
         )
         stream = child.open_stream(request.id)
         try:
@@ -185,17 +200,15 @@ class EngineHost:
             child.close_stream(request.id)
 
     async def forget(self, conversation: str) -> None:
-        """Empty what the child's cache holds of a conversation; without a child there is none."""
+        """Empty what the child's cache holds of a conversation, and remove what is kept of it on disk."""
+        if self._cells:
+            from backend.engine import kept_cells
+
+            await asyncio.to_thread(kept_cells.drop, self._cells[0], conversation)
         child = self._child
         if child and child.alive and child.loaded:
             with self._in_use(f"forget {next(self._uses)}"):
                 await child.ask({"op": "forget", "conversation": conversation})
-
-    async def save_state(self, key: str) -> None:
-        """The child's cache keeps conversations while it lives; there is nothing to save."""
-
-    async def restore_state(self, key: str) -> bool:
-        return False
 
     async def stats(self) -> EngineStats:
         return await self._ask("stats")
@@ -260,7 +273,8 @@ class EngineHost:
 
         child.loaded = False
         try:
-            value = await child.ask({"op": "load", "spec": spec}, on_progress)
+            cells = None if self._cells is None else [str(self._cells[0]), self._cells[1]]
+            value = await child.ask({"op": "load", "spec": spec, "cells": cells}, on_progress)
         except asyncio.CancelledError:
             child.send_soon({"op": "cancel_load"})
             raise

@@ -5,10 +5,12 @@ It ends with its parent: at end-of-file of its pipe. Descriptors 0, 1 and 2 lead
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from backend import native
@@ -19,6 +21,8 @@ from backend.reply import Delivery, Failed, Ids
 from backend.types import EngineError
 
 _PROGRESS_STEP = 0.01
+_CLOSING_S = 4.0
+"""For what is to be kept of conversations, before the parent loses its patience."""
 
 
 class Child:
@@ -80,7 +84,17 @@ class Child:
             return not given_up.is_set()
 
         self._model = load(spec.source, progress=progress, for_text=spec.for_text, **spec.options)
+        if cells := command.get("cells"):
+            folder, most_bytes = cells
+            self._model.pipeline.keep_cells(Path(folder), most_bytes)
         return {"card": self._model.card, "residency": self._model.residency}
+
+    def close(self) -> None:
+        """Keep what is worth it of the conversations; without files for them there is nothing to do."""
+        if self._model and self._model.pipeline.keeps_cells:
+            closing = threading.Thread(target=self._model.pipeline.close, daemon=True)
+            closing.start()
+            closing.join(_CLOSING_S)
 
     def _unload(self) -> None:
         model, self._model = self._model, None
@@ -143,9 +157,10 @@ class Child:
 def main(commands: int, answers: int) -> None:
     """Serve on two descriptors. Leaves at once at the end: whatever still runs has no reader."""
     native.log.to_descriptor(2)
+    child = Child(os.fdopen(commands, "rb"), os.fdopen(answers, "wb"))
     try:
-        Child(os.fdopen(commands, "rb"), os.fdopen(answers, "wb")).run()
-    except BrokenPipeError:
-        pass
+        with contextlib.suppress(BrokenPipeError):
+            child.run()
+        child.close()
     finally:
         os._exit(0)

@@ -149,7 +149,12 @@ class InProcessEngine:
         return await asyncio.to_thread(self._loaded().embed, texts)
 
     async def warm(
-        self, messages: Sequence[Message], tools: Sequence[Tool] = (), conversation: str | None = None
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool] = (),
+        conversation: str | None = None,
+        *,
+        is_lasting: bool = False,
     ) -> None:
         """Read a conversation ahead; it gives way to everything else."""
         pipeline = self._loaded().pipeline
@@ -159,6 +164,7 @@ class InProcessEngine:
             priority="background",
             add_generation_prompt=False,
             conversation=conversation,
+            is_lasting=is_lasting,
         )
         self._loaded().check(request)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -180,12 +186,6 @@ class InProcessEngine:
         """Empty what the cache holds of a conversation; nothing where no model is loaded."""
         if self._model is not None:
             await asyncio.wrap_future(self._model.pipeline.forget(conversation))
-
-    async def save_state(self, key: str) -> None:
-        """The cache of this process keeps conversations by itself; there is nothing to save."""
-
-    async def restore_state(self, key: str) -> bool:
-        return False
 
     async def stats(self) -> EngineStats:
         return self._loaded().pipeline.stats()

@@ -210,18 +210,17 @@ class RemoteEngine:
         return [[float(number) for number in vector] for vector in vectors]
 
     async def warm(
-        self, messages: Sequence[Message], tools: Sequence[Tool] = (), conversation: str | None = None
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool] = (),
+        conversation: str | None = None,
+        *,
+        is_lasting: bool = False,
     ) -> None:
         """Nothing: a server reads a conversation when it is asked."""
 
     async def forget(self, conversation: str) -> None:
         """Nothing: what a server keeps is its own business."""
-
-    async def save_state(self, key: str) -> None:
-        """Nothing, as `forget`."""
-
-    async def restore_state(self, key: str) -> bool:
-        return False
 
     async def stats(self) -> EngineStats:
         loaded = self._now()

@@ -65,7 +65,6 @@ class ScriptedEngine:
     residency: dict[str, Any] = field(default_factory=lambda: {"devices": [], "pipeline": {}, "notes": []})
     closed: bool = False
     _cancelled: dict[str, asyncio.Event] = field(default_factory=dict[str, asyncio.Event])
-    _states: set[str] = field(default_factory=set[str])
 
     async def load(self, spec: LoadSpec, progress: Progress | None = None) -> ChatCard:
         """Take the name of the asked-for model."""
@@ -143,18 +142,17 @@ class ScriptedEngine:
         raise ValueError("A scripted engine makes no embeddings.")
 
     async def warm(
-        self, messages: Sequence[Message], tools: Sequence[Tool] = (), conversation: str | None = None
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool] = (),
+        conversation: str | None = None,
+        *,
+        is_lasting: bool = False,
     ) -> None:
         self.warmed.append(messages)
 
     async def forget(self, conversation: str) -> None:
         self.forgotten.append(conversation)
-
-    async def save_state(self, key: str) -> None:
-        self._states.add(key)
-
-    async def restore_state(self, key: str) -> bool:
-        return key in self._states
 
     async def stats(self) -> EngineStats:
         return EngineStats(len(self._cancelled), 0, self.card.max_active, 0, self.card.max_seq)

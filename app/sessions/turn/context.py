@@ -102,6 +102,7 @@ class Context:
             continue_reply=continued,
             add_generation_prompt=not continued,
             conversation=self._live.id,
+            is_lasting=not self._live.services.store.private,
         )
 
     def _refuse_mute_model(self) -> None:

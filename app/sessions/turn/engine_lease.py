@@ -44,6 +44,11 @@ class EngineLease:
         return self._engine
 
     @property
+    def has_engine(self) -> bool:
+        """Whether there is an engine, loaded or not."""
+        return self._engine is not None
+
+    @property
     def card(self) -> ChatCard | None:
         """What is loaded now."""
         if self._engine is None or self._engine.closed:

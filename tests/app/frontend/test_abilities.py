@@ -58,7 +58,7 @@ async def test_the_full_screen_tells_and_keeps_chat_and_model() -> None:
         await run.ask("hi")
         await run.send("/model smolm")
         await run.until(lambda: "no model 'smolm'" in flat(run.seam))
-        assert run.app.first_run is None
+        assert run.app.first_run.page is None
         assert any("one" in row for row in run.screen())
         await run.ask("again")
         assert run.texts("answer") == ["one", "two"]

@@ -474,11 +474,6 @@ async def test_what_still_runs_is_forgotten_when_it_ends(tiny_llama: Path) -> No
     await engine.unload()
 
 
-async def test_the_state_of_a_process_is_its_cache(engine: InProcessEngine) -> None:
-    await engine.save_state("chat")
-    assert await engine.restore_state("chat") is False
-
-
 async def test_an_unload_ends_a_load_that_runs(tiny_llama: Path) -> None:
     engine, begun = InProcessEngine(), threading.Event()
 

@@ -119,9 +119,6 @@ async def test_it_answers_the_rest_of_the_seam() -> None:
     assert await engine.detokenize(await engine.tokenize("é 🌿")) == "é 🌿"
     await engine.warm(HELLO.messages or ())
     assert engine.warmed == [HELLO.messages]
-    assert await engine.restore_state("key") is False
-    await engine.save_state("key")
-    assert await engine.restore_state("key") is True
     stats = await engine.stats()
     assert (stats.running, stats.slots, stats.max_seq) == (0, engine.card.max_active, engine.card.max_seq)
     with pytest.raises(ValueError, match="makes no embeddings"):
