@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app import __version__
 from app.server.errors import ApiError, described
 from app.server.models import Served
-from app.server.openai import chat, completions, embeddings
+from app.server.openai import chat, completions, embeddings, responses
 from app.server.security import Access, Guard
 from app.server.service import Service, service_of
 from app.server.sessions import collection, events, files
@@ -43,6 +43,8 @@ def _routes() -> list[Route]:
         _route("/v1/chat/completions", chat.complete, "POST"),
         _route("/v1/completions", completions.complete, "POST"),
         _route("/v1/embeddings", embeddings.embed, "POST"),
+        _route("/v1/responses", responses.create, "POST"),
+        _route("/v1/responses/{response_id}", responses.show),
         _route("/v1/agents", collection.list_agents),
         _route("/v1/sessions", collection.find),
         _route("/v1/sessions", collection.create, "POST"),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from app.sessions.agents import DEFAULT_AGENT, Agent
 from app.sessions.errors import ConflictError, FiresideError, InvalidInputError, not_found
 from app.sessions.inputs import posted_message
 from app.sessions.items import (
@@ -15,6 +16,7 @@ from app.sessions.items import (
     Reasoning,
     output_text,
     reasoning_item,
+    title_of,
 )
 from app.sessions.open_sessions import Workplace
 from app.sessions.records import Json, new_id
@@ -185,6 +187,27 @@ class TreeOperations(Workplace):
         live = await self.live(copy.id)
         async with live.writing():
             return copy.id
+
+    async def conversation_of(self, response_id: str) -> tuple[str, list[Item]]:
+        """The session of a response, and what was said up to its end. 404 where there is none."""
+        node = (await self.store.response(response_id))[-1]
+        record = await self.store.session(node.session_id)
+        return record.id, await self.store.branch(node.item.id)
+
+    async def add_exchange(self, items: Sequence[Item], *, after: tuple[str, str] | None = None) -> str:
+        """Keep what was said elsewhere: behind an item of a session, or as a new session; returns its id."""
+        if after is None:
+            titles = (title_of(item) for item in items if isinstance(item, Message) and item.role == "user")
+            title = next(filter(None, titles), None)
+            record = SessionRecord(id=new_id("sess"), agent=Agent(DEFAULT_AGENT).to_wire(), title=title)
+            await self.store.add_session(record, items)
+            return record.id
+        session_id, parent = after
+        live = await self.live(session_id)
+        async with live.writing():
+            live.refuse_if_busy()
+            await live.update(Change(items=items, parent=parent))
+        return session_id
 
     # ---- the queue -------------------------------------------------------------------------
 

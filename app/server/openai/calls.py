@@ -32,6 +32,10 @@ class CallWriter:
         self._sent: list[str] = []
         """The arguments of each call so far."""
 
+    def sent(self, index: int) -> str:
+        """The arguments of a call so far."""
+        return self._sent[index]
+
     def take(self, piece: ToolCallPiece) -> list[dict[str, Any]]:
         """The deltas of a piece."""
         if piece.index >= len(self._sent):
