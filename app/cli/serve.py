@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.cli.flags import Flag, Given, settings_of
+from app.cli.flags import SESSION, Flag, Given, settings_of
 from app.exits import usage
 from app.extras import install_line
 
@@ -30,6 +30,9 @@ SERVE: tuple[Flag, ...] = (
     Flag(("--tls-cert",), str, "The certificate, for HTTPS.", None, "FILE"),
     Flag(("--tls-key",), str, "The key of the certificate.", None, "FILE"),
     Flag(("--private",), bool, "Keep the chats of clients in memory only."),
+    next(flag for flag in SESSION if flag.name == "tools"),
+    Flag(("--allow-remote-approval",), bool, "Let clients approve what the tools here do."),
+    Flag(("--workspace-root",), str, "The folder that chats of clients may work in.", None, "DIR"),
     Flag(("--log-requests",), bool, "Tell of each request on standard error."),
 )
 
@@ -54,6 +57,9 @@ def serve(given: Given) -> int:
             settings,
             _options(given, settings.generation()),
             private=given.get("private", False),
+            tools=tuple(given.get("tools", ())),
+            remote_approval=given.get("allow_remote_approval", False),
+            workspace_root=_root(given.get("workspace_root")),
             keep_alive_s=_positive(given, "keep_alive"),
         )
     )
@@ -114,6 +120,14 @@ def _positive(given: Given, name: str) -> float | None:
     if value is not None and not 0 < value < 1e9:
         raise usage(f"--{name.replace('_', '-')} expects a number of seconds above 0.")
     return value
+
+
+def _root(name: str | None) -> Path | None:
+    if name is None:
+        return None
+    if not name or not (path := Path(name).expanduser()).is_dir():
+        raise usage(f"--workspace-root expects a folder; {name or 'an empty name'} is not one.")
+    return path.resolve()
 
 
 def _file(given: Given, name: str) -> Path | None:

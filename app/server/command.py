@@ -7,17 +7,19 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from app import paths
 from app.characters import quote
-from app.exits import ExitCode, Failure
+from app.exits import ExitCode, Failure, usage
 from app.models.download import file_of
 from app.oneshot.load_progress import LoadProgress
 from app.server.models import Models
 from app.server.serving import Listener, Options, address_of, make_service, open_sockets
+from app.server.sessions.rights import Rights
+from app.sessions.agents import DEFAULT_AGENT, Agent
 from app.sessions.manager import SessionManager
 from app.sessions.store.store import Store
 from app.settings.config import Settings
@@ -36,6 +38,10 @@ class Job:
 
     settings: Settings
     options: Options
+    tools: tuple[str, ...] = ()
+    """Names and patterns of the tools of this machine that chats of clients may use."""
+    remote_approval: bool = False
+    workspace_root: Path | None = None
     private: bool = False
     """Keep the chats of clients in memory only."""
     keep_alive_s: float | None = None
@@ -48,24 +54,22 @@ def run(job: Job) -> ExitCode:
 
 
 async def _run(job: Job) -> ExitCode:
+    rights, tools = await asyncio.to_thread(_rights, job)
+    options = replace(job.options, rights=rights)
     source = await asyncio.to_thread(file_of, job.settings)
     path = await asyncio.to_thread(find_model, source)
-    sockets = _sockets(job.options)
-    engine = EngineHost(log=None if job.private else _log(), idle_s=job.keep_alive_s)
-    manager = SessionManager(
-        model=str(path), engine=engine, store=Store(None) if job.private else None, tools=()
-    )
+    sockets = _sockets(options)
+    manager = _manager(job, path, tools)
     stopping = _Stopping()
     try:
         async with manager:
             with stopping.watching():
                 card = await _load(manager, path, job, stopping)
-                service = make_service(
-                    manager, Models(card.model_id, path, others=True), job.options, card_slots(card)
-                )
-                listener = Listener(service, job.options, sockets)
+                models = Models(card.model_id, path, others=True)
+                service = make_service(manager, models, options, card_slots(card))
+                listener = Listener(service, options, sockets)
                 stopping.end = listener.stop
-                _tell(job, card, address_of(sockets, job.options.scheme))
+                _tell(job, card, address_of(sockets, options.scheme))
                 await listener.run_until_stopped()
     finally:
         for one in sockets:
@@ -73,9 +77,45 @@ async def _run(job: Job) -> ExitCode:
     return ExitCode.ANSWERED
 
 
+def _manager(job: Job, path: Path, tools: Sequence[Any]) -> SessionManager:
+    """This person's chats, or new ones in memory; tools that only read are not asked about."""
+    manager = SessionManager(
+        model=str(path),
+        engine=EngineHost(log=None if job.private else _log(), idle_s=job.keep_alive_s),
+        store=Store(None) if job.private else None,
+        tools=tools,
+        approve="read",
+        workspace=job.workspace_root,
+    )
+    if job.settings.system:
+        manager.agents.register(Agent(DEFAULT_AGENT, job.settings.system))
+    return manager
+
+
 def card_slots(card: ChatCard) -> int:
     """Replies that the engine writes at once."""
     return max(1, card.max_active)
+
+
+def _rights(job: Job) -> tuple[Rights, Sequence[Any]]:
+    """What clients may do here, and the tools that they may use. A usage failure for tools that do more than
+    read where nobody could approve it."""
+    if not job.tools:
+        return Rights(workspace_root=job.workspace_root), ()
+    from app.frontend.tool_choice import choose
+
+    tools, warnings = choose(job.tools, None, job.settings.get("hidden_tools", ()))
+    for warning in warnings:
+        notify(warning)
+    if job.remote_approval:
+        notify("Whoever uses this server may approve what its tools do.")
+    elif doing := sorted(tool.name for tool in tools if tool.does - {"read", "nothing"}):
+        raise usage(
+            f"These tools do more than read, and nobody here could approve it: {', '.join(doing)}.",
+            "Leave them out, or let clients approve what they do with --allow-remote-approval.",
+        )
+    names = frozenset(tool.name for tool in tools)
+    return Rights(names, job.remote_approval, job.workspace_root), tools
 
 
 def _sockets(options: Options) -> Sequence[Any]:

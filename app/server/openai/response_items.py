@@ -23,6 +23,7 @@ from app.sessions.records import Json
 from backend.types import ChatOutcome
 
 MOST_ITEMS = 10_000
+_KINDS = "An item is a message with a role, a function_call, a function_call_output or a reasoning."
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 
 
@@ -59,10 +60,7 @@ def _item(entry: Json, where: str, model: str) -> Item:
             block = output_text(text) if role == "assistant" else input_text(text)
             return Message(role=_ROLES[role], content=(block,))
         case _:
-            raise refused(
-                "An item is a message with a role, a function_call, its function_call_output, or a reasoning.",
-                where,
-            )
+            raise refused(_KINDS, where)
 
 
 def _thought(entry: Json) -> str:

@@ -124,10 +124,10 @@ async def _asked(service: Service, body: ResponseBody) -> Asked:
 
 def _form(text: dict[str, Any] | None) -> dict[str, Any] | None:
     """The form of an answer, as chat completions name it."""
-    form = (text or {}).get("format")
-    if isinstance(form, dict) and mapping(form).get("type") == "json_schema":
-        return {"type": "json_schema", "json_schema": form}
-    return None if form is None else mapping(form)
+    if text is None or text.get("format") is None:
+        return None
+    form = mapping(text["format"])
+    return {"type": "json_schema", "json_schema": form} if form.get("type") == "json_schema" else form
 
 
 async def _conversation(service: Service, response_id: str) -> tuple[str, list[Item]]:

@@ -71,6 +71,10 @@ def test_a_reply_that_is_being_written_is_finished_before_the_end(tiny_llama: Pa
         (("--allow-origin", "*"), "--allow-origin expects"),
         (("--api-key-file", "/nowhere/key"), "cannot be read"),
         (("--tls-cert", "/nowhere/cert"), "is not a file"),
+        (("--tools", "write_file"), "--allow-remote-approval"),
+        (("--tools", "*"), "--allow-remote-approval"),
+        (("--tools", "no_such_tool"), "no_such_tool"),
+        (("--workspace-root", "/nowhere"), "--workspace-root expects"),
         (("-p", "hello"), "serve"),
     ],
 )
@@ -116,6 +120,17 @@ def test_the_log_of_requests_has_no_forged_line_and_no_word_of_a_chat(tiny_llama
         ["POST", "'/v1/chat/completions'", "200"],
     ]
     assert b"marker-word" not in told
+
+
+def test_tools_and_a_folder_are_offered_by_the_one_who_starts_it(tiny_llama: Path, tmp_path: Path) -> None:
+    flags = ("--private", "--tools", "read_file", "--workspace-root", str(tmp_path), "--system", "Be kind.")
+    with serving(tiny_llama, *flags) as (_, url):
+        session = httpx.post(f"{url}/v1/sessions", json={"workspace": "."}).json()
+        assert session["workspace"] == str(tmp_path)
+        assert httpx.post(f"{url}/v1/sessions", json={"workspace": ".."}).status_code == 403
+    with serving(tiny_llama, "--private", "--tools", "*", "--allow-remote-approval") as (process, _):
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
 
 
 def test_what_is_not_installed_is_named_with_the_way_to_have_it() -> None:
