@@ -11,7 +11,7 @@ from starlette.requests import Request as HttpRequest
 from app.server.errors import described
 from app.server.openai.calls import CallWriter
 from app.server.openai.response_items import made_of, shown, shown_call, shown_text, shown_thought
-from app.server.openai.responses import Asked, keep, response_json
+from app.server.openai.response_request import Asked, keep, response_json
 from app.server.service import Service, service_of
 from app.server.streams import Ahead, EventStream, frame, unless_gone
 from app.sessions.agents import DEFAULT_AGENT
