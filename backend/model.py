@@ -1,4 +1,4 @@
-"""`GenerativeModel`: a loaded text-generation model, as one object a program calls."""
+"""`GenerativeModel`: a loaded model. One file, because it is the one object that a program calls."""
 
 from __future__ import annotations
 

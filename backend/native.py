@@ -1,4 +1,4 @@
-"""The one file that touches llama_cpp: its low-level ctypes API, wrapped in a few small classes.
+"""llama.cpp's low-level ctypes API in small classes. One file, because no other may touch llama_cpp.
 
 It owns native memory (models, contexts, samplers, batches) and the native log, and decides
 nothing: no scheduling, no text, no policy. Nothing native reaches file descriptors 1 or 2.

@@ -1,5 +1,6 @@
-"""The memory plan: how many cells and slots a model gets, by arithmetic over its metadata.
+"""The memory plan: cells and slots of a model. One file, because its formulas hold only together.
 
+Arithmetic over the metadata.
 Pure: it asks no device and loads nothing. The formulas were fitted to what llama.cpp reports.
 """
 

@@ -1,5 +1,6 @@
-"""The public values of the model API: configuration, reports, pieces of a reply, errors.
+"""The public values of the model API. One file, because callers import all of them from one.
 
+Configuration, reports, pieces of a reply, errors.
 Nothing here imports a heavy library, so a face, a tool or a test may import it for free.
 """
 

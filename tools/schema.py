@@ -1,5 +1,6 @@
-"""A Python function's signature and docstring as an OpenAI tool definition, and a call's arguments
-back as Python values. Knows nothing of models, formats and permissions.
+"""A Python function as a tool definition, and a call as values. One file, because both read one signature.
+
+The definition is OpenAI's. Knows nothing of models, formats and permissions.
 """
 
 from __future__ import annotations

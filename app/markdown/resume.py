@@ -1,5 +1,6 @@
-"""A message that is parsed while it grows: the block parser sees only the part that can still change.
+"""A message that is parsed while it grows. One file, because its one cut decides every step.
 
+The block parser sees only the part that can still change.
 Everything before the cut is final. The tail behind it is parsed inside context lines that stand for
 the lists and quotes around it, or continues the fence or table that is open.
 """

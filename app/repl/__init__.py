@@ -121,7 +121,7 @@ def _loop(start: Start, console: Prompter, ink: TerminalStyle) -> Loop:
     """The face on a styled terminal, and its loop. Not for the event loop: it imports much."""
     from app.repl.face import ReplFace
     from app.repl.loop import Loop
-    from app.repl.page import StyledPage
+    from app.repl.styled_page import StyledPage
 
     page = StyledPage(ink, console.print, console.show, lambda: console.columns, show_thinking=_thinks(start))
     face = ReplFace(start, console, page, ink, echoes=True)

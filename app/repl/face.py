@@ -1,4 +1,7 @@
-"""The chat line by line as a face: what it opens, sends and asks, for commands and for the loop."""
+"""The chat line by line as a face. One file, because it is one list of what commands ask for.
+
+What it opens, sends and asks, for commands and for the loop.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,8 @@ from app.repl.console import Console
 from app.repl.dialog import NO_ANSWER, Dialog
 from app.repl.narrator import DEFAULT_NAME, Narrator
 from app.repl.opening import ways_to_begin
-from app.repl.page import StyledPage
 from app.repl.plain_page import PlainPage
+from app.repl.styled_page import StyledPage
 from app.sessions.errors import FiresideError
 from app.settings.config import Settings
 from app.settings.kinds import SettingError

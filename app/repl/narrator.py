@@ -1,4 +1,7 @@
-"""A chat's events, told on a page: replies, thoughts, calls, questions, and what goes wrong."""
+"""A chat's events, told on a page. One file, because all of them change one reply's state.
+
+Replies, thoughts, calls, questions, and what goes wrong.
+"""
 
 from __future__ import annotations
 

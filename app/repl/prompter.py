@@ -1,5 +1,6 @@
-"""The line being written, by prompt_toolkit: one row that may be a draft, a live reply, or a question.
+"""The line being written, by prompt_toolkit. One file, because it is one buffer and its keys.
 
+One row that may be a draft, a live reply, or a question.
 Finished rows are printed above it; nothing above it is ever drawn again.
 """
 

@@ -1,5 +1,6 @@
-"""What a session tells its subscribers: typed events in the shapes of the wire.
+"""What a session tells its subscribers. One file, because it is one catalogue.
 
+Typed events in the shapes of the wire.
 One class per row of the catalogue; an event of a type that is not here cannot be published.
 """
 

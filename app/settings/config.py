@@ -1,5 +1,6 @@
-"""Settings in layers: default, file, project, environment, profile, flag. Each value knows its origin.
+"""Settings in layers, each with its origin. One file, because one value is found through all layers.
 
+Default, file, project, environment, profile, flag.
 Reads them where they stand; refuses unknown names and unfit values.
 """
 

@@ -1,4 +1,7 @@
-"""The settings, one row each, read by the file, the variables, the flags, shells, screens and pages."""
+"""The settings, one row each. One file, because it is the one table that everybody reads.
+
+The file, the variables, the flags, shells, screens and pages do.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Themes: one TOML file gives every face its colours; a palette is a theme as one terminal can show it.
+"""Themes: one TOML file gives every face its colours. One file, because palettes mirror themes.
 
+A palette is a theme as one terminal can show it.
 Reads shipped themes (`themes/`) and those of the config folder; refuses a file that lacks a colour,
 with one sentence that names the line. What the libraries make of a palette is in `theme_styles`
 (Rich, prompt_toolkit) and `textual_theme`.

@@ -1,4 +1,7 @@
-"""The full-screen face: its parts wired together, and every key and message by whose matter it is."""
+"""The full-screen face, its parts wired together. One file, because it is the one list of handlers.
+
+Every key and message stands here, by whose matter it is.
+"""
 
 from __future__ import annotations
 

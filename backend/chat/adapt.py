@@ -1,4 +1,7 @@
-"""Messages as a template accepts them: copies only, the caller's objects are never changed."""
+"""Messages as a template accepts them. One file, because each rule sees what the others left.
+
+They are copies: the caller's objects are never changed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides what goes into the next decode; the only owner of slots and sequences.
+"""Decides what goes into the next decode. One file, because it alone owns slots and sequences.
 
 There is no prefill phase and no decode phase: every step feeds each running sequence some of
 the tokens that are known but not yet in its slot's cells. Admit, fill, decode, accept.

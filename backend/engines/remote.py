@@ -1,5 +1,6 @@
-"""`RemoteEngine`: a model of a server that speaks OpenAI's API, as a `ChatEngine`.
+"""`RemoteEngine`: a model of a server. One file, because it is one `ChatEngine`.
 
+The server speaks OpenAI's API.
 Templates, tokens and grammars are the server's business: counts are estimates, and what only tokens could
 do is refused in words.
 """

@@ -1,4 +1,4 @@
-"""Reads one reply of a server, in deltas or whole, into pieces."""
+"""One reply of a server, read into pieces. One file, because deltas and whole replies share a state."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""JSON Schema to GBNF: what a grammar can hold to becomes rules, the rest is reported.
+"""JSON Schema to GBNF. One file, because the rules of one keyword need those of the others.
 
+What a grammar can hold to becomes rules, the rest is reported.
 Schemas are untrusted: size, depth and time are bounded, and one keyword that cannot be held to
 never takes the others with it.
 """

@@ -64,6 +64,17 @@ def test_a_class_name_means_one_thing(name: str) -> None:
     assert len(found) < 2, found
 
 
+def test_a_long_file_says_first_why_it_is_one() -> None:
+    def first(path: Path) -> tuple[int, str]:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return len(lines), lines[0]
+
+    found = {str(path.relative_to(ROOT)): first(path) for path in PRODUCT if path.stat().st_size > 10_000}
+    assert [
+        name for name, (lines, told) in found.items() if lines > 400 and "One file, because" not in told
+    ] == []
+
+
 def test_no_module_and_no_class_has_a_name_of_our_own_making() -> None:
     found = [
         f"{path.relative_to(ROOT)}: {name}"

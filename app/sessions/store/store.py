@@ -1,5 +1,6 @@
-"""The store: sessions as trees of items, durable before anybody hears of them, never overwritten.
+"""The store: sessions as trees of items. One file, because one writer has all of the SQL.
 
+Durable before anybody hears of them, never overwritten.
 Owns the SQL. It knows nothing of turns; what belongs together is given to it as one `Change`.
 """
 

@@ -1,5 +1,6 @@
-"""One open session: who listens, what runs, what waits. Turns come and go; this stays.
+"""One open session: who listens, what runs, what waits. One file, because it is one state.
 
+Turns come and go; this stays.
 Every change to the conversation passes through here, store first, event second.
 """
 

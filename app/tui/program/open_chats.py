@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.frontend.model_name import UNKNOWN, ModelState
-from app.frontend.start import Start, configure, open_private_manager
+from app.frontend.private_chats import PrivateChats
+from app.frontend.start import Start, configure
 from app.tui.bell import rings
 from app.tui.keys import word
 from app.tui.program.parts import Parts
@@ -56,8 +56,7 @@ class OpenChats:
         self._model = model
         self._start = start
         self._manager: SessionManager | None = None
-        self._private: SessionManager | None = None
-        self._making_private = asyncio.Lock()
+        self._private = PrivateChats(start)
 
     # ---- managers --------------------------------------------------------------------------
 
@@ -88,30 +87,19 @@ class OpenChats:
 
     async def holder(self, session_id: str) -> tuple[SessionManager, bool]:
         """The manager of a chat, and whether it is the one of private chats."""
-        from app.sessions.errors import FiresideError
-
-        if self._private is not None:
-            with contextlib.suppress(FiresideError):
-                await self._private.get(session_id, include_items=False)
-                return self._private, True
-        return self.manager, False
+        return await self._private.holder(session_id, self.manager)
 
     async def private_manager(self) -> SessionManager:
         """The manager of private chats."""
-        async with self._making_private:  # Asked for twice at once, it is made once.
-            if self._private is None:
-                self._private = await open_private_manager(self._start, self.manager)
-            return self._private
+        return await self._private.open(self.manager)
 
     async def private_chats(self) -> Sequence[SessionSummary]:
         """The private chats that are open, newest first."""
-        return [] if self._private is None else await self._private.list(MOST_OPEN)
+        return await self._private.list(MOST_OPEN)
 
     async def close_managers(self) -> None:
         """The program ends."""
-        if self._private is not None:
-            await self._private.stop()
-            await self._private.store.close()
+        await self._private.close()
         if self._manager is not None:
             await self._manager.aclose()
 

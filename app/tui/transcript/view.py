@@ -1,4 +1,4 @@
-"""The transcript: one widget for a whole conversation, whatever its length.
+"""The transcript: one widget, whatever its length. One file, because Textual wants its handlers here.
 
 The shell drives it: it adds entries (`entries`, `tool_entry`, `diff`), appends text as it streams and
 marks entries finished; everything about rows, scrolling, folding, selecting and finding is here. All

@@ -1,5 +1,6 @@
-"""What vi's keys do to a text: a state machine of modes, counts, operators and one register.
+"""What vi's keys do to a text. One file, because it is one state machine.
 
+Modes, counts, operators and one register.
 Pure: it is given text and caret with each key and says what is to change; it holds no text but the
 register's. What is no key of vi is left alone.
 """

@@ -1,4 +1,4 @@
-"""The card of an open question: its keys, and what they answer.
+"""The keys of an open question. One file, because each of them may allow or refuse a call.
 
 It ignores keys for its first half second and never takes them from a half-typed message; what it
 decides leaves as an `Answered` message, nothing is decided here by default.

@@ -1,4 +1,7 @@
-"""How the card of an open question looks: the call or form, its keys, and what each of them would allow."""
+"""How the card of an open question looks. One file, because its rows share what height there is.
+
+The call or form, its keys, and what each of them would allow.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The composer: where a message is written. It grows with the text, folds long pastes, walks the history.
+"""The composer: where a message is written. One file, because it is one text area and its keys.
 
+It grows with the text, folds long pastes, walks the history.
 Enter sends; a paste never does. What is sent leaves as a `Submitted` message, nothing is posted here.
 """
 

@@ -1,5 +1,6 @@
-"""Turns a model's text, in increments of any size, into thought, text and calls.
+"""Turns a model's text into thought, text and calls. One file, because it is one generator.
 
+Increments may have any size.
 The parser is one generator over a `Stream`; what it has decided it never takes back, and only text
 that may still become a marker is held.
 """

@@ -17,8 +17,8 @@ from app.markdown.sgr import Span, TerminalStyle
 from app.repl.console import Ended, Line
 from app.repl.face import ReplFace
 from app.repl.loop import Loop
-from app.repl.page import StyledPage
 from app.repl.plain_page import PlainPage
+from app.repl.styled_page import StyledPage
 from app.settings.config import Settings
 from app.terminal.glyphs import UNICODE
 from app.terminal.theming import palette, read

@@ -13,7 +13,8 @@ import pytest
 from app import paths
 from app.frontend.start import Start, open_manager
 from app.sessions.manager import SessionManager
-from backend.engines import host
+from backend.chat_engine import LoadSpec
+from backend.engines import child_process
 from backend.engines.host import EngineHost
 from backend.engines.scripted import Pause, ScriptedEngine
 from backend.types import ModelLoadError
@@ -95,7 +96,7 @@ async def test_an_engine_that_nobody_waits_for_any_more_greets_in_silence() -> N
     errors: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: errors.append(context))
     engine = EngineHost()
-    loading = asyncio.create_task(engine.load(host.LoadSpec("nothing-of-this-name")))
+    loading = asyncio.create_task(engine.load(LoadSpec("nothing-of-this-name")))
     await wait_until(lambda: engine._child is not None)
     child = engine._child
     assert child is not None
@@ -118,7 +119,7 @@ def test_an_engine_needs_no_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.setattr("tempfile.TemporaryFile", refuses)
     (tmp_path / "file").touch()
     for log in (None, tmp_path / "file" / "engine.log", Path("/proc/engine.log")):
-        with host._open_log(log) as output:
+        with child_process._open_log(log) as output:
             output.write(b"words")
 
 

@@ -12,8 +12,8 @@ from app.markdown.markdown import MarkdownText
 from app.markdown.rows import COLOUR, Mode, Row
 from app.markdown.sgr import TerminalStyle
 from app.repl import settling
-from app.repl.page import StyledPage
 from app.repl.settling import SettlingText
+from app.repl.styled_page import StyledPage
 from app.terminal.glyphs import UNICODE
 from app.terminal.theming import palette, read
 
