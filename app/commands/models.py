@@ -9,6 +9,7 @@ from typing import Any
 
 from app.commands.face import Choice, Command, Completion, Face, words
 from app.commands.shared import change_generation, choose, settings, show, tell_unmet
+from app.frontend.engines import models_on_servers, on_the_same_server
 from app.settings.config import TEMPLATE, full_name, parse
 from app.settings.kinds import CHOICES, SettingError
 from app.settings.table import KINDS, words_of
@@ -24,7 +25,8 @@ async def _model(face: Face, rest: str) -> None:
         if await face.screen("model"):
             return
         found = [entry for entry in await face.manager.models() if entry.kind != "broken"]
-        if not found:
+        away = await models_on_servers(face.settings, face.manager.model_source)
+        if not found and not away:
             face.say("No model was found. Fetch one with: fireside models pull USER/REPO", error=True)
             return
         choices = [
@@ -33,12 +35,13 @@ async def _model(face: Face, rest: str) -> None:
             )
             for entry in found
         ]
+        choices += [Choice(one.source, one.name, one.fault or f"on {one.source}") for one in away]
         chosen = await choose(face, "Which model?", choices)
         if chosen is None:
             return
         rest = chosen
-    elif (fetched := await _of_hub(face, rest)) is not None:
-        rest = fetched
+    else:
+        rest = await _source(face, rest)
     if not rest:
         return
 
@@ -49,15 +52,28 @@ async def _model(face: Face, rest: str) -> None:
     await face.load_model(rest, {}, loaded)
 
 
+async def _source(face: Face, name: str) -> str:
+    """What loads the model that a person names: one of this machine, else of the server in use, else of the
+    hub; "" where it is not fetched."""
+    if "://" in name or name.startswith("server:"):
+        return name
+    here = {entry.name.casefold() for entry in await face.manager.models()}
+    if name.casefold() in here or Path(name).exists():
+        return name
+    if (beside := on_the_same_server(name, face.manager.model_source)) is not None:
+        return beside
+    fetched = await _of_hub(face, name)
+    return name if fetched is None else fetched
+
+
 async def _of_hub(face: Face, name: str) -> str | None:
     """The file of a model that is named by its repository, fetched if the person wants it; "" if not.
 
-    None for any other name, and for a repository whose model is here. Raises Failure.
+    None for any other name. Raises Failure.
     """
     from app.models.download import is_repository
 
-    here = {entry.name.casefold() for entry in await face.manager.models()}
-    if not is_repository(name) or name.casefold() in here or Path(name).exists():
+    if not is_repository(name):
         return None
     return await fetch_model(face, name) or ""
 

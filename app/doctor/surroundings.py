@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib.util
 import io
@@ -45,6 +46,7 @@ def checks() -> Iterator[Check]:
         settings,
         default_model,
         models,
+        servers,
         project,
         store,
         disk,
@@ -64,15 +66,18 @@ def checks() -> Iterator[Check]:
 def settings() -> Check:
     """The settings file, the environment and the profiles."""
     from app.settings.config import mistakes, resolve
-    from app.settings.mcp import servers
+    from app.settings.mcp import servers as mcp_servers
     from app.settings.profiles import profile_names, read_profile
+    from app.settings.servers import servers as known
 
     file = paths.config_file()
     mistakes.clear()
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # The report says it; a notice would say it twice.
-            count = len(resolve({}).values)
-            servers()
+            held = resolve({})
+            count = len(held.values)
+            mcp_servers()
+            known(held)
             for name in profile_names():
                 read_profile(name)
     except SettingError as err:
@@ -85,12 +90,16 @@ def settings() -> Check:
 
 def default_model() -> Check:
     """The model that a chat would load, as far as its file tells."""
+    from app.models.download import source_on
     from app.settings.config import resolve
     from backend.loading import check_file, find_model
     from backend.types import ModelLoadError
 
     try:
-        info = check_file(find_model(resolve({}).get("model")))
+        chosen = resolve({})
+        if (source := source_on(chosen)) is not None:
+            return _model_on_server(source)
+        info = check_file(find_model(chosen.get("model")))
     except ModelLoadError as err:
         return Check("model", "problem", str(err), err.remedy)
     except SettingError as err:
@@ -100,6 +109,42 @@ def default_model() -> Check:
         return Check("model", "problem", f"{info.path} is an embedding model and cannot write text", remedy)
     text = f"{info.path.stem}, {info.quantization}, {info.n_ctx_train} tokens of context"
     return Check("model", "ok", text, facts={"path": str(info.path)})
+
+
+def _model_on_server(source: str) -> Check:
+    """The model that a chat would use of a server."""
+    from app.settings.config import resolve
+    from app.settings.servers import servers as known
+    from backend.engines.remote import card_of
+    from backend.types import BackendError
+
+    try:
+        card = asyncio.run(card_of(known(resolve({})), source))
+    except BackendError as err:
+        return Check("model", "problem", str(err), str(getattr(err, "remedy", "")))
+    context = f"{card.max_seq} tokens of context" if card.max_seq else "context unknown"
+    return Check("model", "ok", f"{card.model_id} on {card.server}, {context}", facts={"source": source})
+
+
+def servers() -> Check:
+    """Every server of the settings: whether it answers, and with how many models."""
+    from app.frontend.engines import models_on_servers
+    from app.settings.config import resolve
+    from app.settings.servers import servers as known
+
+    settings = resolve({})
+    asked = known(settings).all
+    if not asked:
+        return Check("servers", "ok", "none in the settings")
+    found = asyncio.run(models_on_servers(settings))
+    silent = [one for one in found if one.fault]
+    warnings = [warning for server in asked for warning in server.warnings]
+    facts = {"servers": [server.source for server in asked], "models": len(found) - len(silent)}
+    text = f"{len(asked)} named, {len(found) - len(silent)} models"
+    if not silent and not warnings:
+        return Check("servers", "ok", text, facts=facts)
+    remedy = "\n".join([*(f"{one.name}: {one.fault}" for one in silent), *warnings])
+    return Check("servers", "warning", text, remedy, facts)
 
 
 def memory() -> Check:

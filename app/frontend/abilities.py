@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from app.exits import Failure, usage
 from app.settings.config import Settings
@@ -30,6 +31,11 @@ def unmet_tools(card: ChatCard, settings: Settings) -> Failure | str:
     if named.origin.startswith("-"):
         return missing
     return f"{missing.message} Those of {named.origin} are not offered."
+
+
+def notes_of(card: ChatCard, residency: Mapping[str, Any]) -> str:
+    """What a person should know of the server that a model is on; "" for a model of this machine."""
+    return " ".join(map(str, residency.get("notes", ()))) if card.server else ""
 
 
 def unmet(card: ChatCard, settings: Settings) -> str:

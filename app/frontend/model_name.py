@@ -32,6 +32,8 @@ class ModelState:
     window: int | None = None
     tools: bool = False
     sees: bool = False
+    server: str = ""
+    """Where it is, if it runs elsewhere; its tokens are estimates then."""
     machine: Sequence[tuple[str, str]] = ()
     """What this machine has, as (name, amount), told where there is no model."""
 
@@ -42,6 +44,7 @@ class ModelState:
             return
         self.name = short_name(card.model_id)
         self.window = card.max_seq or None
+        self.server = card.server
         self.tools, self.sees = card.supports_tools, card.supports_vision
         residency = manager.residency
         self.gpu_layers, self.layers = layers_of(residency)

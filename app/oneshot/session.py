@@ -16,7 +16,7 @@ from typing import Any
 
 from app.exits import ExitCode, Failure, usage
 from app.files.attachments import Picture, require_sight
-from app.frontend.abilities import unmet_tools
+from app.frontend.abilities import notes_of, unmet_tools
 from app.frontend.engines import make_engine
 from app.frontend.find_chat import find
 from app.frontend.store_question import makes_room
@@ -86,6 +86,8 @@ async def _answer(
         stop = _Stop()
         with stop.watching():
             card = await _load(manager, job, source, stop)
+            if note := notes_of(card, manager.residency):
+                notify(note)
             answer.model = card.model_id
             _check(card, job)
             if pictures:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from app import paths
 from app.commands.face import Choice, Command, Loaded, Rows, Screen
 from app.exits import explain
-from app.frontend.abilities import unmet
+from app.frontend.abilities import notes_of, unmet
 from app.frontend.draft import mentions, with_double
 from app.frontend.editor import EditorError, edit, page
 from app.frontend.modality import has_media, require_senses
@@ -376,8 +376,9 @@ class ReplFace:
                 for name, facts in self._opening:
                     self.page.facts(name, facts)
             self._opening = ()
-            if missing := unmet(self.card, self.settings):
-                self.page.news(missing, error=True)
+            for told in (notes_of(self.card, manager.residency), unmet(self.card, self.settings)):
+                if told:
+                    self.page.news(told, error=True)
             if loaded is not None:
                 await loaded()
         finally:

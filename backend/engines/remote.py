@@ -375,6 +375,15 @@ class RemoteEngine:
         return self._loaded
 
 
+async def card_of(servers: Servers, source: str) -> ChatCard:
+    """What the server that `source` names says of its model. Raises as `RemoteEngine.load`."""
+    engine = RemoteEngine(servers)
+    try:
+        return await engine.load(LoadSpec(source))
+    finally:
+        await engine.unload()
+
+
 async def _pieces(answer: Answer, reader: ReplyReader, where: str) -> AsyncIterator[list[Piece]]:
     """The pieces in an answer: a stream of events, or the whole of it where the server does not stream."""
     if "json" in answer.kind:

@@ -52,9 +52,6 @@ class FirstRun:
     def chosen(self, event: FirstRunPage.Ready) -> None:
         """There is a model now."""
         event.stop()
-        if event.server:
-            self._parts.say("Chatting over a server is not possible here yet; choose a file.", error=True)
-            return
         self._program.start(self._leave, event.source, group="load", exclusive=True)
 
     async def _leave(self, source: str) -> None:

@@ -87,11 +87,13 @@ class ModelControl:
         return True
 
     def _tell_unmet(self) -> None:
-        from app.frontend.abilities import unmet
+        from app.frontend.abilities import notes_of, unmet
 
-        card = self._chats.manager.card
-        if card is not None and (missing := unmet(card, self._settings)):
-            self._parts.say(missing, error=True)
+        manager = self._chats.manager
+        if (card := manager.card) is None:
+            return
+        if told := f"{notes_of(card, manager.residency)} {unmet(card, self._settings)}".strip():
+            self._parts.say(told, error=True)
 
     def _progress(self, fraction: float) -> None:
         # It comes from the engine's side, where timers and widgets do not know their app.

@@ -97,6 +97,7 @@ class Screens:
                 self._parts.seam.say(News(f"match {at} of {count}", hints=(("esc", "unmarks"),)))
 
     async def _models(self, face: Face) -> None:
+        from app.frontend.engines import models_on_servers
         from app.models import catalog
         from app.tui.screens.models import ModelPicker
 
@@ -104,11 +105,18 @@ class Screens:
         looking = News("looking for models")
         self._parts.seam.say(looking)
         try:
-            models = await self._chats.manager.models()
+            models, away = await asyncio.gather(
+                self._chats.manager.models(),
+                models_on_servers(face.settings, self._chats.manager.model_source),
+            )
         finally:
             self._parts.seam.withdraw(looking)
         picker = ModelPicker(
-            self._program, models, card=self._chats.manager.card, catalog=self._catalog or catalog
+            self._program,
+            models,
+            card=self._chats.manager.card,
+            servers=[(one.label, one.source) for one in away],
+            catalog=self._catalog or catalog,
         )
         choice = await self._program.push_screen_wait(picker)
         if choice is None:

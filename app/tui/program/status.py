@@ -81,6 +81,8 @@ class StatusFacts:
             gpu_layers=model.gpu_layers,
             layers=model.layers,
             has_gpu=model.has_gpu,
+            server=one_line(model.server),
+            exact=not model.server,
             context_tokens=facts.beginning_tokens if chat.view.empty else facts.context_tokens,
             context_window=facts.context_window or model.window,
             reused=facts.reused,

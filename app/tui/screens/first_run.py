@@ -64,10 +64,9 @@ class FirstRunPage(FirstRun):
     class Ready(Message):
         """There is a model now: a file or a name to load, or a server's address."""
 
-        def __init__(self, source: str, *, server: bool = False) -> None:
+        def __init__(self, source: str) -> None:
             super().__init__()
             self.source = source
-            self.server = server
 
     def __init__(
         self,
@@ -90,7 +89,7 @@ class FirstRunPage(FirstRun):
         """The page with what is found here. Looks at folders and devices, so call it from a thread."""
         gpu, free, total = catalog.memory()
         facts = machine_facts(gpu, free, total)
-        return cls(looked_at(catalog.places()), starter_fact=starter_words(free), machine=facts)
+        return cls(looked_at(catalog.places()), starter_fact=starter_words(free), servers=True, machine=facts)
 
     def on_unmount(self) -> None:
         self._stop.set()
@@ -142,10 +141,10 @@ class FirstRunPage(FirstRun):
         url = await self._ask("the address of a server: http://127.0.0.1:8080")
         if not url:
             return
-        if not url.startswith(("http://", "https://")):
+        if not url.startswith(("http://", "https://", "server:")):
             self.failed("A server's address begins with http:// or https://.")
             return
-        self.post_message(self.Ready(url, server=True))
+        self.post_message(self.Ready(url))
 
     async def _ask(self, question: str) -> str:
         shell = cast("Shell", self.app)

@@ -41,6 +41,8 @@ class Facts(NamedTuple):
     layers: int = 0
     has_gpu: bool = False
     """Whether there is a GPU that layers could be on."""
+    server: str = ""
+    """Where a model that runs elsewhere is."""
     context_tokens: int | None = None
     context_window: int | None = None
     exact: bool = True
@@ -113,8 +115,9 @@ def _segments(facts: Facts, glyphs: Glyphs) -> list[_Segment]:
         found.append(_Segment("machine", ((f"{name} ", "$muted"), (amount, ""))))
     if facts.gpu_layers is not None and facts.layers:
         found.append(_gpu(facts.gpu_layers, facts.layers, facts.has_gpu))
-    if facts.context_window:
-        found += _context(facts, facts.context_window, glyphs)
+    if facts.server:
+        found.append(_Segment("gpu", (("on ", "$muted"), (facts.server, ""))))
+    found += _context(facts, glyphs)
     if facts.reused:
         found.append(_Segment("reused", (("reused ", "$muted"), (f"{facts.reused:,}", ""))))
     if facts.first_ms is not None:
@@ -135,13 +138,21 @@ def _gpu(on_gpu: int, layers: int, has_gpu: bool) -> _Segment:
     return _Segment("gpu", (("gpu ", "$muted"), (f"{on_gpu}/{layers}", "")))
 
 
-def _context(facts: Facts, window: int, glyphs: Glyphs) -> list[_Segment]:
+def _tokens(facts: Facts) -> str:
+    """What the chat fills of the context, as far as is known."""
+    if facts.context_tokens is None:
+        return UNKNOWN
+    return f"{'' if facts.exact else '~'}{short_count(facts.context_tokens)}"
+
+
+def _context(facts: Facts, glyphs: Glyphs) -> list[_Segment]:
+    if not (window := facts.context_window):
+        unknown = _Segment("context", (("ctx ", "$muted"), (f"{_tokens(facts)}/unknown", "")))
+        return [unknown] if facts.server else []
     tokens = facts.context_tokens or 0
-    known = UNKNOWN if facts.context_tokens is None else short_count(tokens)
     share = tokens / window
     role = "$error" if share >= ALARM_AT else "$warning" if share >= WARN_AT else "$muted"
-    about = "" if facts.exact or facts.context_tokens is None else "~"
-    numbers = f"{about}{known}/{short_count(window)}"
+    numbers = f"{_tokens(facts)}/{short_count(window)}"
     done = min(METER_CELLS, round(share * METER_CELLS)) if tokens else 0
     if tokens:
         done = max(1, done)

@@ -33,11 +33,11 @@ class PageApp(Harness):
     def __init__(self, page: Any, **options: Any) -> None:
         super().__init__(behind=page, **options)
         self.page = page
-        self.sources: list[tuple[str, bool]] = []
+        self.sources: list[str] = []
         self.chosen: list[str] = []
 
     def on_first_run_page_ready(self, event: FirstRunPage.Ready) -> None:
-        self.sources.append((event.source, event.server))
+        self.sources.append(event.source)
 
     def on_choice_page_chosen(self, event: ChoicePage.Chosen) -> None:
         self.chosen.append(event.key)
@@ -124,7 +124,7 @@ async def test_enter_fetches_the_starter_and_tells_how_far_it_is() -> None:
         await pilot.press("enter")
         go_on.set()
         await settled(app, pilot)
-        assert app.sources == [("/models/starter.gguf", False)]
+        assert app.sources == ["/models/starter.gguf"]
 
 
 async def test_esc_stops_a_download_and_the_page_is_as_before() -> None:
@@ -163,7 +163,7 @@ async def test_a_file_is_opened_by_its_path_or_by_dropping_it(tiny_llama: Path, 
         await until(pilot, lambda: isinstance(app.screen, LineDialog) and app.focused)
         await pilot.press(*str(tiny_llama), "enter")
         await settled(app, pilot)
-        assert app.sources == [(str(tiny_llama), False)]
+        assert app.sources == [str(tiny_llama)]
         broken = tmp_path / "broken.gguf"
         broken.write_bytes(b"<html>")
         app.page.post_message(FirstRun.Dropped(str(broken)))
@@ -183,7 +183,7 @@ async def test_a_server_is_named_by_its_address_only() -> None:
         await until(pilot, lambda: isinstance(app.screen, LineDialog) and app.focused)
         await pilot.press(*"http://127.0.0.1:1", "enter")
         await settled(app, pilot)
-        assert app.sources == [("http://127.0.0.1:1", True)]
+        assert app.sources == ["http://127.0.0.1:1"]
 
 
 async def test_without_servers_there_are_three_ways() -> None:
