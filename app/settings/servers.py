@@ -59,6 +59,8 @@ def source_of(settings: Settings) -> str | None:
         return str(model.value)
     if named is None or named.value == NONE:
         return None
+    if model is not None and not named.origin.startswith("-") and os.path.isfile(str(model.value)):
+        return None  # a file of this machine, named over a server that always holds
     chosen = servers(settings).chosen
     assert chosen is not None
     wanted = split_source(str(named.value))[1]
@@ -87,7 +89,7 @@ def _server(name: str, fields: Any, where: str, file: Path) -> Server:
         _of_kind(values, "vision", bool, "true or false", where),
         _of_kind(values, "tools", bool, "true or false", where),
     )
-    if (server.context or 1) < 1:
+    if server.context is not None and server.context < 1:
         raise SettingError(f"{where}: context must be a whole number of tokens of at least 1.")
     seconds = _of_kind(values, "timeout", int | float, "a number of seconds", where)
     if seconds is None:

@@ -19,7 +19,7 @@ _OVERFLOW = re.compile(
 _NUMBER = r"([\d,]{1,12})"
 _WINDOW = re.compile(
     rf"(?:maximum context length(?: is|:| of)?|context (?:length|window|size)(?: is| of|:)?|n_ctx[\"']?[=:]?)"
-    rf"\D{{0,12}}{_NUMBER}|{_NUMBER} tokens? (?:of )?context",
+    rf"\D{{0,20}}{_NUMBER}|{_NUMBER} tokens? (?:of )?context",
     re.IGNORECASE,
 )
 _NEEDED = re.compile(
@@ -28,6 +28,9 @@ _NEEDED = re.compile(
     re.IGNORECASE,
 )
 _TITLE = re.compile(r"<title[^>]{0,100}>([^<]{1,200})", re.IGNORECASE)
+_SAID = ("message", "detail", "msg", "error", "error_description", "title", "reason", "errors")
+"""Under which names servers say what is wrong."""
+_DEEPEST = 6
 _UNKNOWN_FIELD = re.compile(
     r"unrecogni[sz]ed|unsupported|not supported|unknown|unexpected|not permitted|extra (fields|inputs)|"
     r"not allowed|invalid (field|argument|parameter)|does not support",
@@ -145,14 +148,16 @@ KEY_REMEDY = (
 )
 
 
-def _message(value: object) -> str:
+def _message(value: object, depth: int = 0) -> str:
     if isinstance(value, str):
         return value
+    if depth > _DEEPEST:
+        return ""
     if parts := foreign.items(value):
-        return "; ".join(filter(None, (_message(one) for one in parts[:3])))
+        return "; ".join(filter(None, (_message(one, depth + 1) for one in parts[:3])))
     about = foreign.fields(value)
-    for key in ("message", "detail", "msg", "error", "error_description", "title", "reason", "errors"):
-        if said := _message(about.get(key)):
+    for key in filter(about.__contains__, _SAID):
+        if said := _message(about[key], depth + 1):
             place = [str(part) for part in foreign.items(about.get("loc")) if str(part) != "body"]
             return f"{'.'.join(place)}: {said}" if place else said
     return ""

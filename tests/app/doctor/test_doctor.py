@@ -14,6 +14,7 @@ from app.cli import main
 from app.doctor import engine, surroundings
 from app.doctor.check import Check
 from app.settings.profiles import profiles_folder
+from tests.backend.engines.scripted_server import ScriptedServer
 from tools.sandbox.bubblewrap import Sandbox
 
 Cap = pytest.CaptureFixture[str]
@@ -224,3 +225,28 @@ def test_the_doctor_tells_what_got_out_of_the_sandbox(
     assert told in check.text
     assert bool(check.remedy) == (state == "warning")
     assert check.facts["proven"] == (state == "ok")
+
+
+def test_servers_of_the_settings_are_asked_and_the_chosen_one_is_the_model(
+    bare: None, capfd: Cap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FIRESIDE_MODEL")
+    with ScriptedServer("toy", max_model_len=4096) as server:
+        file = paths.config_file()
+        paths.write_private(
+            file,
+            f'server = "lab"\n[servers.lab]\nurl = "{server.url}"\n[servers.gone]\nurl = "http://127.0.0.1:9"\n',
+        )
+        told = report(capfd)
+    assert told["model"]["text"] == "toy on lab, 4096 tokens of context"
+    assert (told["servers"]["state"], told["servers"]["text"]) == ("warning", "2 named, 1 models")
+    assert "gone: The server gone cannot be reached: nothing answers there." in told["servers"]["remedy"]
+
+
+def test_a_chosen_server_that_does_not_answer_is_a_problem(
+    bare: None, capfd: Cap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FIRESIDE_MODEL")
+    paths.write_private(paths.config_file(), 'server = "http://127.0.0.1:9"\n')
+    told = report(capfd, 1)
+    assert told["model"]["state"] == "problem" and "nothing answers there" in told["model"]["text"]
