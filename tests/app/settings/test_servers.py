@@ -39,10 +39,9 @@ def test_an_address_is_taken_as_people_write_it(text: str, base: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    'x 127.0.0.1:80 ftp://x http:// http://x:port http://u:p@x http://u@x http://x/?k=1 http://x/#a'.split()
+    "x 127.0.0.1:80 ftp://x http:// http://x:port http://u:p@x http://u@x http://x/?k=1 http://x/#a".split()
     + "unix:a.sock http://[::1 file:///x".split()
-    + ["", "http://x y/", "http://x
-/"],
+    + ["", "http://x y/", "http://x\n/"],
 )
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(AddressError):
