@@ -31,6 +31,7 @@ class ServerModel(NamedTuple):
         """What a list shows of it."""
         return f"{self.name}: {self.fault}" if self.fault else self.name
 
+
 CHAT_CACHE_GIB = 4
 
 
