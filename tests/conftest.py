@@ -6,8 +6,10 @@ import gc
 import importlib.util
 import os
 import sys
+import time
 from itertools import count
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -38,7 +40,10 @@ PROPERTY_SECONDS = 120
 LONG_FILES = ("test_readme.py", "test_growth.py", "test_grammar_model.py", "test_words_never_allow.py")
 """Beside those that decode a real model."""
 
+SAMPLE_LIMIT_S = 300
+
 _HOMES = count()
+_BEGAN = pytest.StashKey[float]()
 
 # A machine that is busy with something else is no failure. Nearly every fault that a property finds shows in
 # the first few dozen examples; .ci/soak tries many more (--hypothesis-profile thorough).
@@ -46,6 +51,15 @@ _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("fireside", _PATIENT, max_examples=30)
 settings.register_profile("thorough", _PATIENT, max_examples=500)
 settings.load_profile("fireside")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--sample",
+        type=float,
+        metavar="SECONDS",
+        help="Begin tests for so long, in an order that SOAK_SEED decides, and none that may take minutes.",
+    )
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -68,11 +82,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("model") or item.path.name in LONG_FILES:
             long.add(item.path)
     items.sort(key=lambda item: item.path not in long)
+    if items and items[0].config.getoption("sample") is not None:
+        _mix(items)
 
 
-def pytest_collection_finish() -> None:
-    """What was collected and imported stays to the end."""
+def _mix(items: list[pytest.Item]) -> None:
+    """Leave the items that take no minutes, file by file, for those of one file share what they load."""
+    chance = Random(os.environ.get("SOAK_SEED"))
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        limit = item.get_closest_marker("timeout")
+        if limit is None or limit.args[0] <= SAMPLE_LIMIT_S:
+            files.setdefault(item.path, []).append(item)
+    parts = [part[at : at + 5] for part in files.values() for at in range(0, len(part), 5)]
+    chance.shuffle(parts)
+    items[:] = [item for part in parts for item in part]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
+    """In a sample, begin no test when its time is over."""
+    seconds = item.config.getoption("sample")
+    is_over = seconds is not None and time.monotonic() - item.session.stash[_BEGAN] > seconds
+    return True if is_over else None
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What was collected and imported stays to the end; a sample begins."""
     gc.freeze()
+    session.stash[_BEGAN] = time.monotonic()
 
 
 @pytest.fixture(autouse=True)
