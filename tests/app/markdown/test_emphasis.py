@@ -29,6 +29,9 @@ def drawn(source: str, width: int = 92) -> list[list[tuple[str, str]]]:
         ("*強調、*です", [("強調、", "i"), ("です", "")]),
         ("**마크다운(Markdown)**은", [("마크다운(Markdown)", "b"), ("은", "")]),
         ("__注意：__请", [("注意：", "b"), ("请", "")]),
+        ("字__（注意）__ b", [("字", ""), ("（注意）", "b"), (" b", "")]),
+        ("字_“字”_。", [("字", ""), ("“字”", "i"), ("。", "")]),
+        ("他说：\ufe00**“你好！”**她", [("他说：\ufe00", ""), ("“你好！”", "b"), ("她", "")]),
         ("**a。**b", [("a。", "b"), ("b", "")]),
         ("***两者。***都", [("两者。", "bi"), ("都", "")]),
         ("**甲。**乙**丙。**丁", [("甲。", "b"), ("乙", ""), ("丙。", "b"), ("丁", "")]),
@@ -38,7 +41,9 @@ def test_marks_beside_signs_of_scripts_without_blanks(source: str, wanted: list[
     assert drawn(source) == [wanted]
 
 
-@pytest.mark.parametrize("source", ["a**“b”**c", "变量_名_字", "snake_case_name", "** 空**", "2 * 3 * 4"])
+@pytest.mark.parametrize(
+    "source", ["a**“b”**c", "变量_名_字", "snake_case_name", "** 空**", "2 * 3 * 4", "a**😀**b"]
+)
 def test_marks_that_are_none_stay(source: str) -> None:
     assert drawn(source) == [[(source, "")]]
 

@@ -243,6 +243,12 @@ async def test_a_chat_whose_words_are_found_is_not_told_again_by_its_title(store
     assert [hit["type"] for hit in await store.search("garden")] == ["message"]
 
 
+async def test_search_finds_no_title_of_a_chat_that_was_deleted(store: Store) -> None:
+    await add_session(store, "kept", title="Plan of the garden")
+    await add_session(store, "deleted", title="Plan of the garden", deleted_at=1)
+    assert [hit["session_id"] for hit in await store.search("garden")] == ["kept"]
+
+
 async def test_half_a_surrogate_pair_does_not_stop_a_message(store: Store) -> None:
     await add_session(store, title="x\udc80")
     message = user_message("broken \udc80 name")
