@@ -34,13 +34,13 @@ from app.sessions.store.store import Order, Store
 from app.sessions.tree import TreeOperations, copies
 from app.sessions.turn.engine_lease import EngineLease
 from app.sessions.turn.settings import Defaults, checked
-from app.sessions.turn.toolbox import MODES, Mode, ModePolicy, Policy, RuleReader, SessionTool, Toolbox
+from app.sessions.turn.toolbox import MODES, Policy, Toolbox
 from backend.chat_engine import ChatEngine, LoadSpec
 
 if TYPE_CHECKING:
     from app.sessions.chat import SessionsChat
     from app.sessions.hooks import StreamHooks
-    from app.sessions.tools_adapter import Shelf, ToolsAdapter
+    from app.sessions.tools_adapter import Mode, Shelf, Tool, ToolsAdapter
 
 
 _PERMISSIONS = frozenset(("approve", "tools"))
@@ -76,12 +76,13 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
             store = Store.default()
         opened = store if isinstance(store, Store) else Store(Path(store))
         self.agents = Agents()
-        found, default, self._room = _meet(tools, private=opened.private)
+        self._adapter, found = _adapted(tools, private=opened.private)
         super().__init__(
             opened,
             EngineLease(engine, LoadSpec(model)),
             Toolbox.of(found),
-            policy or default,
+            self._adapter,
+            policy or self._adapter,
             Defaults(approve=approve, workspace=folder_of(workspace)),
         )
 
@@ -339,8 +340,11 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
         return [self._told(rule) for rule in await self.ledger.rules(session_id)]
 
     def _told(self, rule: Rule) -> Json:
-        tool, policy = self._services.toolbox.tools.get(rule.tool), self._services.policy
-        fault = policy.why_not_obeyed(rule.rule) if isinstance(policy, RuleReader) else ""
+        tool, fault = self._services.toolbox.tools.get(rule.tool), ""
+        if self._adapter is not None:
+            from app.sessions.tools_adapter import why_ignored
+
+            fault = why_ignored(rule.rule)
         if tool is not None and tool.digest != rule.definition:
             fault = "its tool has changed since"
         return {**rule.to_wire(), "fault": fault} if fault else rule.to_wire()
@@ -355,9 +359,8 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
         """What runs of commands left that would become code, kept for a person to allow or drop."""
         from app.sessions.tools_adapter import Shelf, ToolsAdapter
 
-        if self._room is None:
-            self._room = ToolsAdapter(self.store.private)
-        return Shelf(self._room.aside)
+        self._adapter = self._adapter or ToolsAdapter(self.store.private)
+        return Shelf(self._adapter.aside)
 
     # ---- the helper ------------------------------------------------------------------------
 
@@ -386,13 +389,12 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
         return list((await self.record(session_id)).agent.get("tools") or [])
 
 
-def _meet(tools: Any, *, private: bool) -> tuple[list[SessionTool], Policy, ToolsAdapter | None]:
-    """The tools as a session sees them, the policy that goes with them, and the room they come from."""
+def _adapted(tools: Any, *, private: bool) -> tuple[ToolsAdapter | None, list[Tool]]:
+    """What all tools share, and the tools; nothing is imported where there are none."""
     if tools is None or tools == ():
-        return [], ModePolicy(), None
-    from app.sessions.tools_adapter import AdaptedPolicy, ToolsAdapter
+        return None, []
+    from app.sessions.tools_adapter import ToolsAdapter
 
-    room = ToolsAdapter(private)
+    adapter = ToolsAdapter(private)
     several = isinstance(tools, Iterable) and not isinstance(tools, str)
-    given: list[Any] = list(cast("Iterable[Any]", tools)) if several else [cast(Any, tools)]
-    return room.tools(given), AdaptedPolicy(room), room
+    return adapter, adapter.tools(cast("Iterable[Any]", tools) if several else [cast(Any, tools)])

@@ -25,6 +25,7 @@ from app.sessions.turn.settings import Defaults, checked
 from app.sessions.turn.toolbox import Changes, Policy, Toolbox
 
 if TYPE_CHECKING:
+    from app.sessions.tools_adapter import ToolsAdapter
     from app.sessions.turn.state import TurnState
 
 FOLLOW_S = 0.25
@@ -49,7 +50,13 @@ class Workplace:
     """Opens sessions and keeps one `LiveSession` for each."""
 
     def __init__(
-        self, store: Store, desk: EngineLease, toolbox: Toolbox, policy: Policy, defaults: Defaults
+        self,
+        store: Store,
+        desk: EngineLease,
+        toolbox: Toolbox,
+        adapter: ToolsAdapter | None,
+        policy: Policy | None,
+        defaults: Defaults,
     ) -> None:
         self.store = store
         self._desk = desk
@@ -67,6 +74,7 @@ class Workplace:
             self.files,
             desk,
             toolbox,
+            adapter,
             policy,
             defaults,
             self._children,

@@ -8,46 +8,36 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from app import paths
 from app.open_stores import open_files
 from app.sessions.errors import FiresideError, InvalidInputError
 from app.sessions.records import Json
 from app.sessions.turn.arguments import UnfitError, fitting
-from app.sessions.turn.toolbox import (
-    Decision,
-    Effect,
-    Mode,
-    ModePolicy,
-    NotBegunError,
-    Returned,
-    SessionTool,
-    ToolRun,
-)
-from tools.context import (
-    Answer,
-    Cancellation,
-    Delegation,
-    Form,
-    Limits,
-    SpawnRequest,
-    ToolContext,
-    ToolFile,
-)
-from tools.definition import NO_WORKSPACE, Tool, ToolError, tool
+from tools.context import Cancellation as Cancellation
+from tools.context import Delegation as Delegation
+from tools.context import Form as Form
+from tools.context import Limits, ToolFile
+from tools.context import SpawnRequest as SpawnRequest
+from tools.context import ToolContext as ToolContext
+from tools.definition import NO_WORKSPACE, tool
+from tools.definition import Tool as Tool
+from tools.permission.permissions import Decision as Decision
 from tools.permission.permissions import decide
+from tools.permission.rules import Mode as Mode
 from tools.permission.rules import Rule
-from tools.permission.scope_options import ScopeOption, why_not_obeyed
+from tools.permission.scope_options import ScopeOption as ScopeOption
+from tools.permission.scope_options import why_not_obeyed
 from tools.registry import ToolRegistry, UnknownToolError
+from tools.run import ToolResult as ToolResult
 from tools.run import run
 from tools.sandbox.aside import Aside, AsideError, Kept
 from tools.sandbox.bubblewrap import Sandbox
 from tools.sandbox.escape import find_sandbox
-from tools.schema import ArgumentsError
 from tools.workspace import PathError, Workspace
 
 LEAST_OUTPUT_BYTES = 1024
@@ -56,6 +46,8 @@ ANOTHER_FOLDER = "Make that folder again, or start Fireside with --workspace FOL
 logger = logging.getLogger("fireside")
 
 _T = TypeVar("_T")
+AddFile: TypeAlias = Callable[[str, bytes], Awaitable[Any]]
+"""Keeps a file of this name and content with the chat, and tells whoever listens. Raises FiresideError."""
 _RULE_FIELDS = frozenset(item.name for item in fields(Rule))
 
 
@@ -65,19 +57,18 @@ class ToolsAdapter:
 
     private: bool = False
     _spaces: dict[Path, Workspace] = field(default_factory=dict[Path, Workspace])
-    _delegations: dict[str, Delegation] = field(default_factory=dict[str, Delegation])
     _sandbox: Sandbox | None = None
     _aside: Aside | None = None
     _looking: threading.Lock = field(default_factory=threading.Lock)
 
-    def tools(self, given: Iterable[Any]) -> list[SessionTool]:
+    def tools(self, given: Iterable[Any]) -> list[Tool]:
         """`given` as a session's tools.
 
         Functions become tools, a text is a pattern of names (`read_*,now`) in the registry of
         built-in, installed and the user's own tools, a registry gives all it has. InvalidInputError names
         what is no tool.
         """
-        found: list[SessionTool] = []
+        found: list[Tool] = []
         own: ToolRegistry | None = None
         for item in given:
             if isinstance(item, ToolRegistry):
@@ -88,26 +79,17 @@ class ToolsAdapter:
                 )
                 found += self._loaded(own, item)
             else:
-                found.append(self._tool(item))
+                found.append(_made(item))
         return found
 
-    def _loaded(self, registry: ToolRegistry, pattern: str) -> list[SessionTool]:
+    def _loaded(self, registry: ToolRegistry, pattern: str) -> list[Tool]:
         try:
             loaded = registry.load(registry.select([pattern]))
         except UnknownToolError as err:
             raise InvalidInputError(str(err)) from err
         for warning in registry.warnings:
             logger.warning("%s", warning)
-        return [self._tool(item) for item in loaded.values()]
-
-    def _tool(self, item: Any) -> SessionTool:
-        if isinstance(item, Tool):
-            return AdaptedTool(item, self)
-        if isinstance(item, SessionTool):
-            return item
-        if not callable(item):
-            raise InvalidInputError(f"{item!r} is not a tool; make one with the `tool` decorator.")
-        return AdaptedTool(tool(item), self)
+        return list(loaded.values())
 
     def space(self, folder: Path | None) -> tuple[Workspace | None, str]:
         """The workspace at a folder, with Fireside's own folders hidden in it; None where there is none any
@@ -139,33 +121,60 @@ class ToolsAdapter:
             self._aside = Aside(None if self.private else paths.data_dir() / ASIDE_FOLDER)
         return self._aside
 
-    def delegation(self, context: ToolRun) -> Delegation | None:
-        """The right to hand tasks on: one object for all calls of a session."""
-        spawn = context.spawn
-        if spawn is None:
-            return None
-
-        async def start(request: SpawnRequest) -> str:
-            return await spawn(
-                request.task,
-                tools=list(request.tools),
-                approve=request.mode,
-                max_rounds=request.rounds,
-                time_s=request.time_s,
-            )
-
-        found = self._delegations.setdefault(context.session_id, Delegation(start))
-        found.spawn = start
-        found.tools = context.offered
-        found.mode = context.mode
-        found.depth = context.depth
-        found.rounds = context.rounds_left
-        found.deadline = context.deadline
-        return found
-
     def folder(self, name: str) -> Path | None:
         """A folder of our own data for what tools keep; None where nothing may be kept."""
         return None if self.private else paths.make_private_dir(paths.data_dir() / name)
+
+    def decide(
+        self, tool: Tool, arguments: Json, *, mode: Mode, rules: Sequence[Json], workspace: Path | None
+    ) -> Decision:
+        """What the rules and the mode say of what the call would touch."""
+        if tool.schema_override is not None and mode != "none":
+            try:
+                # What such a tool takes is known by its schema alone.
+                arguments = fitting(tool.name, tool.parameters, arguments)
+            except UnfitError as err:
+                return Decision("deny", str(err), mode=mode, origin="tool", fault=True, arguments=arguments)
+        space, no_space = self.space(workspace)
+        saved = [rule for data in rules if (rule := _rule(data)) is not None]
+        sandbox = self.sandbox() if tool.subprocess else None
+        return decide(
+            _Call(tool.name, arguments), tool, mode, saved, space, no_space=no_space, sandbox=sandbox
+        )
+
+    async def run(
+        self,
+        tool: Tool,
+        arguments: Json,
+        context: ToolContext,
+        *,
+        workspace: Path | None,
+        window: int | None,
+        add_file: AddFile,
+    ) -> ToolResult:
+        """Run a call in `workspace` within what its approval granted; cancelling this ends all it started.
+
+        `context` says what the session knows of the call, `window` how many tokens its model holds at once.
+        """
+        space, no_space = await asyncio.to_thread(self.space, workspace)
+        sandbox = await asyncio.to_thread(self.sandbox) if tool.subprocess else None
+        context = replace(
+            context,
+            space=space,
+            no_space=no_space,
+            limits=_limits(window),
+            sandbox=sandbox,
+            output_folder=self.folder("outputs"),
+            notes_folder=self.folder("notes"),
+            aside=self.aside,
+        )
+        try:
+            result = await run(tool, arguments, context)
+        finally:
+            context.cancellation.set()
+        if result.status == "refused":
+            return result
+        return replace(result, text="\n".join((result.text, *await _lost(context.files, add_file))))
 
 
 class Shelf:
@@ -197,144 +206,36 @@ class Shelf:
             raise InvalidInputError(str(err)) from err
 
 
-@dataclass(frozen=True)
-class AdaptedTool:
-    """A tool of the `tools` package, as a session sees it."""
-
-    tool: Tool
-    room: ToolsAdapter
-
-    @property
-    def name(self) -> str:
-        return self.tool.name
-
-    @property
-    def description(self) -> str:
-        return self.tool.description
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        return self.tool.parameters
-
-    @property
-    def digest(self) -> str:
-        return self.tool.digest
-
-    def effects(self, arguments: Mapping[str, Any]) -> frozenset[Effect]:
-        return self.tool.effects(arguments) if arguments else self.tool.does
-
-    def checked(self, arguments: Mapping[str, Any]) -> Json:
-        """The arguments as JSON of what its function is going to get. Raises UnfitError."""
-        try:
-            found = self.tool.checked(arguments)
-        except ArgumentsError as err:
-            raise UnfitError(str(err)) from err
-        # What such a tool takes is known by its schema alone.
-        by_schema = self.tool.schema_override is not None
-        return fitting(self.name, self.parameters, found) if by_schema else found
-
-    async def run(self, arguments: Mapping[str, Any], context: ToolRun) -> Returned:
-        """Run it within what its approval granted; cancelling this ends all it started."""
-
-        async def ask(form: Form) -> Answer:
-            answer = await context.ask({"message": form.message, "requestedSchema": form.schema})
-            return answer.content if answer.accepted else None
-
-        room, cancellation = self.room, Cancellation()
-        space, no_space = await asyncio.to_thread(room.space, context.workspace)
-        try:
-            given = ToolContext(
-                session_id=context.session_id,
-                call_id=context.call_id,
-                space=space,
-                no_space=no_space,
-                limits=_limits(context.context_window),
-                cancellation=cancellation,
-                grants=context.grants,
-                sandbox=await asyncio.to_thread(room.sandbox) if self.tool.subprocess else None,
-                output_folder=room.folder("outputs"),
-                notes_folder=room.folder("notes"),
-                aside=room.aside,
-                delegation=room.delegation(context),
-                on_progress=context.progress,
-                asker=ask,
-                loop=asyncio.get_running_loop(),
-                refusal=context.refusal,
-            )
-        except ToolError as err:
-            return Returned(str(err), is_error=True)
-        try:
-            result = await run(self.tool, arguments, given)
-        finally:
-            cancellation.set()
-        if result.status == "refused":
-            raise NotBegunError(result.text)
-        lost = await _kept(given.files, context)
-        return Returned("\n".join((result.text, *lost)), result.status != "done", result.line_count)
-
-
-async def _kept(files: Sequence[ToolFile], context: ToolRun) -> list[str]:
+async def _lost(files: Sequence[ToolFile], add_file: AddFile) -> list[str]:
     """Keep what a tool made; a sentence for each file that could not be kept."""
     lost: list[str] = []
     for file in files:
-        if context.add_file is None:
-            lost.append(f"[{file.name} was not kept: this chat keeps no files]")
-            continue
         try:
-            await context.add_file(file.name, file.content)
+            await add_file(file.name, file.content)
         except FiresideError as err:
             lost.append(f"[{file.name} was not kept: {err.message}]")
     return lost
 
 
-class AdaptedPolicy:
-    """The permissions of the `tools` package; a plain mode policy for any other tool."""
+def why_ignored(rule: Json) -> str:
+    """Why a saved rule allows nothing any more, as the end of a sentence; "" where it may."""
+    if "kind" not in rule:
+        return ""
+    found = _rule(rule)
+    return "it cannot be read" if found is None else why_not_obeyed(found)
 
-    def __init__(self, room: ToolsAdapter) -> None:
-        self._room = room
-        self._plain = ModePolicy()
 
-    def decide(
-        self,
-        tool: SessionTool,
-        arguments: Mapping[str, Any],
-        *,
-        mode: Mode,
-        rules: Sequence[Json],
-        workspace: Path | None,
-    ) -> Decision:
-        """What the rules and the mode say of what the call would touch."""
-        if not isinstance(tool, AdaptedTool):
-            return self._plain.decide(tool, arguments, mode=mode, rules=rules, workspace=workspace)
-        space, no_space = self._room.space(workspace)
-        saved = [rule for data in rules if (rule := _rule(data)) is not None]
-        call = _Call(tool.name, arguments)
-        sandbox = self._room.sandbox() if tool.tool.subprocess else None
-        found = decide(call, tool.tool, mode, saved, space, no_space=no_space, sandbox=sandbox)
-        preview = found.preview
-        parts = (preview.call, preview.diff, *preview.touches, preview.sandbox)
-        return Decision(
-            found.verdict,
-            found.reason,
-            "tool" if found.fault else "rule" if found.rule_id else "mode",
-            tuple(map(_offer, found.scope_offer)),
-            "\n".join(part for part in parts if part),
-            found.grants,
-            {
-                "call": preview.call,
-                "diff": preview.diff,
-                "sandbox": preview.sandbox,
-                "touches": list(preview.touches),
-            },
-            found.fault,
-        )
+def saved(option: ScopeOption) -> Json:
+    """The rule that a person is offered, as it is kept."""
+    return {**asdict(option.rule), "text": option.text, "scopes": [option.scope]}
 
-    def why_not_obeyed(self, rule: Json) -> str:
-        """Why a saved rule allows nothing any more, as the end of a sentence; "" where it may."""
-        if "kind" not in rule:
-            return ""
-        found = _rule(rule)
-        return "it cannot be read" if found is None else why_not_obeyed(found)
+
+def _made(item: Any) -> Tool:
+    if isinstance(item, Tool):
+        return item
+    if not callable(item):
+        raise InvalidInputError(f"{item!r} is not a tool; make one with the `tool` decorator.")
+    return tool(item)
 
 
 def _limits(context_window: int | None) -> Limits:
@@ -352,10 +253,6 @@ def _limits(context_window: int | None) -> Limits:
 class _Call:
     name: str
     arguments: Mapping[str, Any]
-
-
-def _offer(offer: ScopeOption) -> Json:
-    return {**asdict(offer.rule), "text": offer.text, "scopes": [offer.scope]}
 
 
 def _rule(data: Json) -> Rule | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from tools.context import Grants, call_digest, content_digest
 from tools.definition import NO_WORKSPACE, Attempt, Json, Tool, ToolError
@@ -17,11 +17,14 @@ from tools.permission.facts import READING, Facts, look
 from tools.permission.judging import always_asks, judge, outside
 from tools.permission.preview import Preview, show_call, show_change, visible
 from tools.permission.rules import Mode, Rule, Verdict
-from tools.permission.scope_options import ScopeOption, scope_options, touched, touched_lines
+from tools.permission.scope_options import ScopeOption, scope_options, touched_lines
 from tools.sandbox.bubblewrap import Sandbox
 from tools.schema import ArgumentsError
 from tools.workspace import COMPARED_BYTES, Place, Workspace, read_real
 
+Origin = Literal["mode", "rule", "tool", "policy", "person", "timeout"]
+
+_NOTHING_SHOWN = Preview("")
 _NONE = "Tools are refused in this chat (approval mode none)."
 
 
@@ -41,16 +44,18 @@ class Decision:
     verdict: Verdict
     reason: str
     """One sentence for the person, and for the model when the call is refused."""
-    preview: Preview
-    mode: Mode
+    preview: Preview = _NOTHING_SHOWN
+    mode: Mode = "ask"
+    """In which it was decided."""
     scope_offer: tuple[ScopeOption, ...] = ()
     """What may be remembered with a yes; empty where every such call asks."""
     grants: Grants | None = None
     """For the context of the run, once the call is allowed by mode, rule or person; None when denied."""
-    rule_id: str | None = None
-    """The rule that decided."""
-    touched: tuple[str, ...] = ()
-    """Paths, programs and origins, for the audit log."""
+    origin: Origin = "mode"
+    """Who decided: the mode, a saved rule, the tool where it cannot take the call, a policy that failed, the
+    person, or nobody in time."""
+    stop: bool = False
+    """The person who refused it wants nothing more of the reply."""
     always: str = ""
     """Why it asks in every mode, "" where one could allow it or nothing is asked."""
     fault: bool = False
@@ -77,21 +82,21 @@ def decide(
     model wrote. A call that cannot run is denied as a `fault`, so that nobody is asked about it.
     """
     if call.name != tool.name:
-        return _faulty(f"{visible(call.name)} is not {tool.name}.", mode)
+        return _faulty(call, f"{visible(call.name)} is not {tool.name}.", mode)
     if mode == "none":
-        return Decision("deny", _NONE, Preview(""), mode)
+        return Decision("deny", _NONE, mode=mode, arguments=dict(call.arguments))
     try:
         return _decide(tool.checked(call.arguments), tool, mode, rules, workspace, no_space, sandbox)
     except ArgumentsError as err:
-        return _faulty(visible(str(err)), mode)
+        return _faulty(call, visible(str(err)), mode)
     except (ToolError, OSError) as err:
-        return _faulty(visible(str(err)), mode)
+        return _faulty(call, visible(str(err)), mode)
     except (RecursionError, ValueError):
-        return _faulty(f"The arguments of {tool.name} are nested too deeply.", mode)
+        return _faulty(call, f"The arguments of {tool.name} are nested too deeply.", mode)
 
 
-def _faulty(reason: str, mode: Mode) -> Decision:
-    return Decision("deny", reason, Preview(""), mode, fault=True)
+def _faulty(call: Call, reason: str, mode: Mode) -> Decision:
+    return Decision("deny", reason, mode=mode, origin="tool", fault=True, arguments=dict(call.arguments))
 
 
 def _decide(
@@ -120,8 +125,7 @@ def _decide(
         mode,
         tuple(scope_options(facts)) if verdict == "ask" else (),
         None if verdict == "deny" else grants,
-        rule.id if rule else None,
-        tuple(touched(facts)),
+        "rule" if rule else "mode",
         arguments=dict(arguments),
         always=always_asks(facts) or outside(facts.outside) if verdict == "ask" else "",
     )

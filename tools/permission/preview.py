@@ -35,6 +35,11 @@ class Preview:
     touches: tuple[str, ...] = ()
     """One line for each thing it touches, and for what cannot be shown of it."""
 
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "\n".join(part for part in (self.call, self.diff, *self.touches, self.sandbox) if part)
+
 
 def show_call(name: str, arguments: Mapping[str, Any]) -> str:
     """The exact call. Each line of a value carries a rule, so that no value can imitate a field."""

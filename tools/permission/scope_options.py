@@ -142,13 +142,3 @@ def touched_lines(facts: Facts) -> Iterator[str]:
         yield f"names {visible(place.shown)}, which {'belongs to Fireside itself' if place.hidden else what}"
     if facts.origin:
         yield f"connects to {visible(facts.origin.lstrip('?'))}"
-
-
-def touched(facts: Facts) -> Iterator[str]:
-    """Paths, programs and origins, for the audit log."""
-    for place in facts.places:
-        yield str(place.path)
-    if facts.command is not None:
-        yield from (argv[0] for argv in facts.command.segments)
-    if facts.origin:
-        yield facts.origin.partition("?")[0] or "an unreadable address"

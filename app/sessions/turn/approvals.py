@@ -9,238 +9,207 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from app.sessions.events import SessionNoticeEvent
 from app.sessions.items import DECLINED, FunctionCall
 from app.sessions.records import Json
 from app.sessions.store.ledger import AuditEntry, Rule
-from app.sessions.turn.arguments import UnfitError, checked
 from app.sessions.turn.elicit import Answer, shortened
-from app.sessions.turn.toolbox import Decision, Mode, SessionTool, decide, is_as_wide
+from app.sessions.turn.toolbox import is_as_wide
 
 if TYPE_CHECKING:
+    from app.sessions.tools_adapter import Decision, Tool
     from app.sessions.turn.state import TurnState
 
 SCOPES = ("once", "session", "always")
 MAX_REASON_CHARS = 2000
 
 
-@dataclass(frozen=True)
 class Approval:
-    """What was decided about a call, and what it may run with."""
+    """Decides about one call, and looks again right before it begins."""
 
-    granted: bool
-    arguments: Json
-    origin: str
-    reason: str = ""
-    edited: Json | None = None
-    """The arguments a person put in place of the model's."""
-    stop: bool = False
-    fault: bool = False
-    """Nobody refused it: it cannot run."""
-    grants: Any = None
-    mode: Mode = "ask"
-    """In which it was decided."""
-    number: int = 0
-    """Of the changes that were told when it was decided."""
+    def __init__(self, turn: TurnState, call: FunctionCall, tool: Tool) -> None:
+        self.tool = tool
+        self.edited: Json | None = None
+        """The arguments a person put in place of the model's."""
+        self._turn = turn
+        self._live = turn.live
+        self._call = call
+        self._changes = turn.live.services.changes
+        self._number = 0
+        """Of the changes that were told when it was decided."""
 
-    @property
-    def denial(self) -> str:
-        """What the model reads of a call that does not run."""
-        if self.fault:
-            return self.reason
-        who = DECLINED if self.origin == "person" else "This call was refused"
-        return f"{who}{f': {self.reason}' if self.reason else '.'}"
+    async def decide(self, arguments: Json) -> Decision:
+        """Allow or deny; asks the person where the policy says so, and nobody where it cannot run."""
+        while True:
+            self._number = self._changes.number
+            found, rule = await self._look(arguments), None
+            if found.verdict == "ask":
+                found, rule = await self._ask(found)
+                break
+            if found.verdict == "deny" or self._changes.number == self._number:
+                break
+        entry = AuditEntry(
+            session_id=self._live.id,
+            call_id=self._call.call_id,
+            tool=self.tool.name,
+            arguments=json.dumps(found.arguments, ensure_ascii=False),
+            verdict=found.verdict,
+            origin=found.origin,
+            reason=found.reason,
+        )
+        await self._live.services.ledger.add(rule, entry)
+        return found
 
+    def withdrawn(self, decision: Decision) -> str:
+        """Why a call that was allowed may not begin, "" where it may. Looks at what holds at this moment."""
+        settings, toolbox = self._turn.settings, self._live.services.toolbox
+        if self._changes.number == self._number:
+            return ""
+        if why := toolbox.withheld(self.tool.name, settings.tools, settings.approve):
+            return why
+        does = self.tool.effects(decision.arguments) - {"nothing"}
+        if settings.approve == "none" or (settings.approve == "plan" and not does <= {"read"}):
+            return f"The approval mode is now {settings.approve}."
+        if not does or decision.origin == "person":
+            return ""
+        if decision.origin != "rule" and is_as_wide(settings.approve, decision.mode):
+            return ""
+        return "What is allowed in this chat changed before it started. Call again if it is still needed."
 
-async def approve(turn: TurnState, call: FunctionCall, tool: SessionTool, arguments: Json) -> Approval:
-    """Decide about a call; asks the person where the policy says so, and nobody where it cannot run."""
-    changes = turn.live.services.changes
-    while True:
-        number, mode = changes.number, turn.settings.approve
-        fit, decision = await _looked_at(turn, tool, arguments)
-        if decision.verdict == "ask":
-            found, rule = await _asked(turn, call, tool, fit, decision, number)
-            break
-        found, rule = _decided(fit, decision), None
-        if not found.granted or changes.number == number:
-            break
-    entry = AuditEntry(
-        session_id=turn.live.id,
-        call_id=call.call_id,
-        tool=tool.name,
-        arguments=json.dumps(found.arguments, ensure_ascii=False),
-        verdict="allow" if found.granted else "deny",
-        origin=found.origin,
-        reason=found.reason,
-    )
-    await turn.live.services.ledger.add(rule, entry)
-    return replace(found, mode=mode, number=number)
+    async def _look(self, arguments: Json) -> Decision:
+        """What is said of the call at this moment; a policy that cannot be evaluated says no."""
+        from app.sessions.tools_adapter import Decision
 
-
-def refusal(turn: TurnState, tool: SessionTool, approval: Approval) -> str:
-    """Why a call that was approved may not begin, "" where it may. Looks at what holds at this moment."""
-    settings, services = turn.settings, turn.live.services
-    if services.changes.number == approval.number:
-        return ""
-    if why := services.toolbox.withheld(tool.name, settings.tools, settings.approve):
-        return why
-    does = tool.effects(approval.arguments) - {"nothing"}
-    if settings.approve == "none" or (settings.approve == "plan" and not does <= {"read"}):
-        return f"The approval mode is now {settings.approve}."
-    if not does or approval.origin == "person":
-        return ""
-    if approval.origin != "rule" and is_as_wide(settings.approve, approval.mode):
-        return ""
-    return "What is allowed in this chat changed before it started. Call again if it is still needed."
-
-
-async def _asked(
-    turn: TurnState, call: FunctionCall, tool: SessionTool, arguments: Json, decision: Decision, number: int
-) -> tuple[Approval, Rule | None]:
-    """What a person says, unless what is allowed by now refuses; `number` are the changes decided with."""
-    changes = turn.live.services.changes
-    asking = asyncio.create_task(turn.live.elicitations.ask(_question(call, tool, arguments, decision)))
-    changing = asyncio.create_task(changes.after(number))
-    try:
-        while not asking.done():
-            await asyncio.wait((asking, changing), return_when=asyncio.FIRST_COMPLETED)
-            if changing.done() and not asking.done():
-                number = changes.number
-                changing = asyncio.create_task(changes.after(number))
-                now = await _decide(turn, tool, arguments)
-                if now.verdict == "deny":
-                    return _decided(arguments, now), None
-    finally:
-        changing.cancel()
-        asking.cancel()
-        await asyncio.wait((asking,))
-    found, rule = await _answered(turn, tool, arguments, decision, asking.result())
-    if found.granted and changes.number != number:
-        now = await _decide(turn, tool, found.arguments)
-        if now.verdict == "deny":
-            return _decided(found.arguments, now), None
-    return found, rule
-
-
-def _decided(arguments: Json, decision: Decision) -> Approval:
-    """The approval of a decision that asks nobody."""
-    granted = decision.verdict == "allow"
-    grants = decision.grants if granted else None
-    return Approval(granted, arguments, decision.origin, decision.reason, fault=decision.fault, grants=grants)
-
-
-async def _looked_at(turn: TurnState, tool: SessionTool, written: Json) -> tuple[Json, Decision]:
-    """The arguments as they would run, and what the policy says of a call with them."""
-    if why := _withheld(turn, tool):
-        return written, Decision("deny", why)
-    try:
-        arguments = await checked(tool, written)
-    except UnfitError as err:
-        # Where nothing is allowed at all, that is the answer, and no better call would help.
-        if turn.settings.approve == "none":
-            decision = await _decide(turn, tool, written)
-            if decision.verdict == "deny":
-                return written, decision
-        return written, Decision("deny", str(err), "tool", fault=True)
-    return arguments, await _decide(turn, tool, arguments)
-
-
-def _withheld(turn: TurnState, tool: SessionTool) -> str:
-    settings = turn.settings
-    return turn.live.services.toolbox.withheld(tool.name, settings.tools, settings.approve)
-
-
-async def _decide(turn: TurnState, tool: SessionTool, arguments: Json) -> Decision:
-    if why := _withheld(turn, tool):
-        return Decision("deny", why)
-    live, settings = turn.live, turn.settings
-    saved = await live.services.ledger.rules(live.id, tool=tool.name)
-    return await decide(
-        live.services.policy,
-        tool,
-        arguments,
-        mode=settings.approve,
+        settings, services = self._turn.settings, self._live.services
+        mode = settings.approve
+        if why := services.toolbox.withheld(self.tool.name, settings.tools, mode):
+            return Decision("deny", why, mode=mode, arguments=arguments)
+        kept = await services.ledger.rules(self._live.id, tool=self.tool.name)
         # A rule was given to the tool as it was then.
-        rules=[rule.rule for rule in saved if rule.definition == tool.digest],
-        workspace=settings.folder,
-    )
+        rules = [rule.rule for rule in kept if rule.definition == self.tool.digest]
+        try:
+            assert services.policy is not None
+            # It may read files for a diff, which is no work for the event loop.
+            return await asyncio.to_thread(
+                services.policy.decide,
+                self.tool,
+                arguments,
+                mode=mode,
+                rules=rules,
+                workspace=settings.folder,
+            )
+        except Exception as err:  # Whatever a policy does wrong must not let a call through.
+            why = f"the permission rules could not be evaluated: {err}"
+            return Decision("deny", why, mode=mode, origin="policy", arguments=arguments)
+
+    async def _ask(self, asked: Decision) -> tuple[Decision, Rule | None]:
+        """What a person says, and the rule to save, unless what is allowed by now refuses."""
+        number = self._number
+        asking = asyncio.create_task(self._live.elicitations.ask(self._question(asked)))
+        changing = asyncio.create_task(self._changes.after(number))
+        try:
+            while not asking.done():
+                await asyncio.wait((asking, changing), return_when=asyncio.FIRST_COMPLETED)
+                if changing.done() and not asking.done():
+                    number = self._changes.number
+                    changing = asyncio.create_task(self._changes.after(number))
+                    now = await self._look(asked.arguments)
+                    if now.verdict == "deny":
+                        return now, None
+        finally:
+            changing.cancel()
+            asking.cancel()
+            await asyncio.wait((asking,))
+        found, rule = await self._answered(asked, asking.result())
+        if found.verdict == "allow" and self._changes.number != number:
+            now = await self._look(found.arguments)
+            if now.verdict == "deny":
+                return now, None
+        return found, rule
+
+    def _question(self, asked: Decision) -> Json:
+        preview = asked.preview
+        return {
+            "mode": "form",
+            "message": asked.reason,
+            "requestedSchema": {},
+            "phase": "tool_call",
+            "policy_name": "approvals",
+            "content_preview": shortened(preview.text),
+            "preview": preview.text,
+            "details": {
+                "call": preview.call,
+                "diff": preview.diff,
+                "sandbox": preview.sandbox,
+                "touches": list(preview.touches),
+            },
+            "tool": self.tool.name,
+            "call_id": self._call.call_id,
+            "arguments": asked.arguments,
+            "offers": _offers(asked),
+            "scopes": list(SCOPES if asked.scope_offer else SCOPES[:1]),
+        }
+
+    async def _answered(self, asked: Decision, answer: Answer) -> tuple[Decision, Rule | None]:
+        content = answer.content
+        if not answer.accepted:
+            declined = answer.action == "decline"
+            reason = content.get("reason") if declined else None
+            said = reason[:MAX_REASON_CHARS] if isinstance(reason, str) else ""
+            late = content.get("timeout") is True and answer.action == "cancel"
+            found = replace(asked, verdict="deny", reason=said, origin="timeout" if late else "person")
+            return replace(found, stop=declined and content.get("stop") is True), None
+        if "arguments" in content:
+            return await self._instead(asked, content["arguments"]), None
+        return replace(asked, verdict="allow", reason="approved", origin="person"), self._rule(asked, content)
+
+    async def _instead(self, asked: Decision, wanted: Any) -> Decision:
+        """Exactly the arguments a person wrote, once; what no approval can cover stays refused."""
+        if not isinstance(wanted, Mapping):
+            return self._unusable(asked, f"The edited arguments of {self.tool.name} are not an object.")
+        found = await self._look(dict(cast("Mapping[str, Any]", wanted)))
+        if found.fault:
+            return self._unusable(found, found.reason)
+        if found.verdict == "deny":
+            return found
+        if json.dumps(found.arguments) != json.dumps(asked.arguments):
+            self.edited = found.arguments
+        return replace(found, verdict="allow", reason="approved with edits", origin="person")
+
+    def _unusable(self, found: Decision, reason: str) -> Decision:
+        """A person's own arguments that cannot run: the person is told, and the model that it did not run."""
+        message = f"The call was not run with your arguments. {reason}"
+        self._turn.publish(SessionNoticeEvent(code="unusable_arguments", message=message))
+        why = f"the arguments they put in its place cannot be used. {reason}"
+        return replace(found, verdict="deny", reason=why, origin="person", fault=False)
+
+    def _rule(self, asked: Decision, content: Json) -> Rule | None:
+        """The rule to save: one of those that were offered, in a scope it was offered for."""
+        scope = content.get("scope", "once")
+        offers = [offer for offer in _offers(asked) if scope in offer["scopes"]]
+        if "rule" in content:
+            offers = [offer for offer in offers if content["rule"] in (offer["id"], offer)]
+        if not offers:
+            return None
+        kept = {name: value for name, value in offers[0].items() if name != "id"}
+        session_id = self._live.id if scope == "session" else None
+        return Rule(self.tool.name, kept, self.tool.digest, session_id)
 
 
-def _question(call: FunctionCall, tool: SessionTool, arguments: Json, decision: Decision) -> Json:
-    return {
-        "mode": "form",
-        "message": decision.reason,
-        "requestedSchema": {},
-        "phase": "tool_call",
-        "policy_name": "approvals",
-        "content_preview": shortened(decision.preview),
-        "preview": decision.preview,
-        "details": decision.details,
-        "tool": tool.name,
-        "call_id": call.call_id,
-        "arguments": arguments,
-        "offers": [_numbered(number, offer) for number, offer in enumerate(decision.offers)],
-        "scopes": list(SCOPES if decision.offers else SCOPES[:1]),
-    }
-
-
-def _numbered(number: int, offer: Json) -> Json:
-    """An offer as a face sees it: named by its place."""
-    return {**offer, "id": str(number)}
-
-
-async def _answered(
-    turn: TurnState, tool: SessionTool, arguments: Json, decision: Decision, answer: Answer
-) -> tuple[Approval, Rule | None]:
-    content = answer.content
-    if not answer.accepted:
-        reason = content.get("reason") if answer.action == "decline" else None
-        said = reason[:MAX_REASON_CHARS] if isinstance(reason, str) else ""
-        stop = answer.action == "decline" and content.get("stop") is True
-        origin = "timeout" if content.get("timeout") is True and answer.action == "cancel" else "person"
-        return Approval(False, arguments, origin, said, stop=stop), None
-    if "arguments" in content:
-        return await _edited(turn, tool, arguments, content["arguments"]), None
-    rule = _rule(turn, tool, decision.offers, content)
-    return Approval(True, arguments, "person", "approved", grants=decision.grants), rule
-
-
-async def _edited(turn: TurnState, tool: SessionTool, arguments: Json, wanted: Any) -> Approval:
-    """Exactly the arguments a person wrote, once; what no approval can cover stays refused."""
-    if not isinstance(wanted, Mapping):
-        return _unusable(turn, arguments, f"The edited arguments of {tool.name} are not an object.")
-    edited, decision = await _looked_at(turn, tool, dict(cast("Mapping[str, Any]", wanted)))
+def denial(decision: Decision) -> str:
+    """What the model reads of a call that does not run."""
     if decision.fault:
-        return _unusable(turn, edited, decision.reason)
-    if decision.verdict == "deny":
-        return _decided(edited, decision)
-    changed = edited if json.dumps(edited) != json.dumps(arguments) else None
-    return Approval(True, edited, "person", "approved with edits", changed, grants=decision.grants)
+        return decision.reason
+    who = DECLINED if decision.origin == "person" else "This call was refused"
+    return f"{who}{f': {decision.reason}' if decision.reason else '.'}"
 
 
-def _unusable(turn: TurnState, edited: Json, reason: str) -> Approval:
-    """A person's own arguments that cannot run: the person is told, and the model that it did not run."""
-    message = f"The call was not run with your arguments. {reason}"
-    turn.publish(SessionNoticeEvent(code="unusable_arguments", message=message))
-    return Approval(False, edited, "person", f"the arguments they put in its place cannot be used. {reason}")
+def _offers(asked: Decision) -> list[Json]:
+    """The rules that may be saved, each named by its place."""
+    from app.sessions.tools_adapter import saved
 
-
-def _rule(turn: TurnState, tool: SessionTool, offers: Sequence[Json], content: Json) -> Rule | None:
-    """The rule to save: one of those that were offered, in a scope it was offered for."""
-    scope = content.get("scope", "once")
-    if scope not in ("session", "always") or not offers:
-        return None
-    fitting = [(number, offer) for number, offer in enumerate(offers) if scope in offer.get("scopes", SCOPES)]
-    if "rule" in content:
-        wanted = content["rule"]
-        fitting = [
-            (number, offer) for number, offer in fitting if wanted in (str(number), _numbered(number, offer))
-        ]
-    if not fitting:
-        return None
-    offer = fitting[0][1]
-    return Rule(tool.name, offer, tool.digest, turn.live.id if scope == "session" else None)
+    return [{**saved(option), "id": str(number)} for number, option in enumerate(asked.scope_offer)]

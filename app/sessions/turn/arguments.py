@@ -5,37 +5,19 @@ Who decides, what a person sees, what a rule covers and what runs: all take the 
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, cast
 
 from app.characters import clean
 from app.sessions.items import FunctionCall
 from app.sessions.records import Json
-from app.sessions.turn.toolbox import SessionTool
 
 MAX_DEPTH = 100
 
 
 class UnfitError(Exception):
     """A call cannot run, whoever allows it; the text tells the model why."""
-
-
-@runtime_checkable
-class Checking(Protocol):
-    """A tool that knows better than its JSON Schema what it takes, and converts what it can."""
-
-    def checked(self, arguments: Mapping[str, Any]) -> Json:
-        """The arguments as JSON of what is going to run. Raises UnfitError. Called on a worker thread."""
-        ...
-
-
-async def checked(tool: SessionTool, arguments: Mapping[str, Any]) -> Json:
-    """The arguments with which `tool` would run. Raises UnfitError."""
-    if isinstance(tool, Checking):
-        return await asyncio.to_thread(tool.checked, arguments)
-    return await asyncio.to_thread(fitting, tool.name, tool.parameters, arguments)
 
 
 def fitting(name: str, parameters: Mapping[str, Any], arguments: Mapping[str, Any]) -> Json:

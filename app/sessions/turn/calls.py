@@ -6,8 +6,8 @@ import asyncio
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from app.characters import Joiner
 from app.sessions.events import (
@@ -20,14 +20,12 @@ from app.sessions.events import (
 from app.sessions.items import HAD_PRINTED, STOPPED, FunctionCall, FunctionCallOutput, Item
 from app.sessions.records import Json
 from app.sessions.store.rows import Change
-from app.sessions.turn.approvals import Approval, approve, refusal
+from app.sessions.turn.approvals import Approval, denial
 from app.sessions.turn.arguments import UnfitError, fitting, read
-from app.sessions.turn.children import depth_of
-from app.sessions.turn.elicit import Answer
 from app.sessions.turn.files import producing
-from app.sessions.turn.toolbox import NotBegunError, Returned, SessionTool, ToolRun
 
 if TYPE_CHECKING:
+    from app.sessions.tools_adapter import Decision, Form, Tool
     from app.sessions.turn.state import TurnState
 
 logger = logging.getLogger("fireside")
@@ -38,15 +36,6 @@ MAX_DELTA_CHARS = 16_384
 MAX_STOPPED_CHARS = 8_192
 """Of what a call had printed when it was stopped: the end of it is kept."""
 TELL_EVERY_S = 0.05
-
-
-@dataclass(frozen=True)
-class _Result:
-    text: str
-    is_error: bool = False
-    denied: bool = False
-    stopped: bool = False
-    line_count: int | None = None
 
 
 class Calls:
@@ -112,32 +101,53 @@ class Calls:
             for item in self._turn.items[_place(self._turn.items, call) :]
         )
 
-    def _stopped(self, call: FunctionCall) -> _Result:
+    def _output(
+        self,
+        call: FunctionCall,
+        text: str,
+        *,
+        is_error: bool = False,
+        denied: bool = False,
+        stopped: bool = False,
+        line_count: int | None = None,
+    ) -> FunctionCallOutput:
+        return FunctionCallOutput(
+            call_id=call.call_id,
+            output=text,
+            is_error=is_error or None,
+            denied=denied or None,
+            stopped=stopped or None,
+            line_count=line_count,
+            response_id=self._turn.response_id,
+            model=call.model,
+        )
+
+    def _stopped(self, call: FunctionCall) -> FunctionCallOutput:
         """What a call that was stopped had come to."""
         live = self._printing.get(call.call_id)
         if live is None or not live.printed:
-            return _Result(STOPPED, is_error=True, stopped=True)
+            return self._output(call, STOPPED, is_error=True, stopped=True)
         text = f"{STOPPED}{HAD_PRINTED}{live.printed}"
-        return _Result(text, is_error=True, stopped=True, line_count=live.line_count)
+        return self._output(call, text, is_error=True, stopped=True, line_count=live.line_count)
 
     async def _one(self, call: FunctionCall) -> None:
         producing.set((self._live.id, self._turn.response_id))
         try:
-            settled, result = await self._answered(call)
+            settled, output = await self._answered(call)
         except UnfitError as err:
             self._unfit.append((call, str(err)))
-            settled, result = call, _Result(str(err), is_error=True)
-        await self._finish(settled, result)
+            settled, output = call, self._output(call, str(err), is_error=True)
+        await self._finish(settled, output)
 
-    async def _answered(self, call: FunctionCall) -> tuple[FunctionCall, _Result]:
-        """The call as it is kept, and its result. Raises UnfitError for one that cannot run."""
+    async def _answered(self, call: FunctionCall) -> tuple[FunctionCall, FunctionCallOutput]:
+        """The call as it is kept, and its output. Raises UnfitError for one that cannot run."""
         client = self._clients.get(call.name)
         tool = None if client is not None else self._known(call.name)
         if client is None and tool is None:
             names = ", ".join(sorted([*self._offered, *self._clients])) or "none"
             raise UnfitError(f"No tool named {call.name[:80]!r}. Available: {names}.")
         if tool is not None and tool.name not in self._offered:
-            return call, self._refused(call, await approve(self._turn, call, tool, {}))
+            return call, self._refused(call, await Approval(self._turn, call, tool).decide({}))
         arguments = read(call)
         if client is not None:
             await asyncio.to_thread(fitting, call.name, client.get("parameters") or {}, arguments)
@@ -146,110 +156,106 @@ class Calls:
         return await self._from_tool(call, tool, arguments)
 
     @property
-    def _offered(self) -> Mapping[str, SessionTool]:
+    def _offered(self) -> Mapping[str, Tool]:
         """What the session offers at this moment."""
         settings = self._turn.settings
         return self._live.services.toolbox.offered(settings.tools, settings.approve)
 
-    def _known(self, name: str) -> SessionTool | None:
+    def _known(self, name: str) -> Tool | None:
         """A tool that is offered, would be but for the mode, or was when the model began to write."""
         toolbox, settings = self._live.services.toolbox, self._turn.settings
         tool = toolbox.offered(settings.tools, "all").get(name)
         return toolbox.tools.get(name) if tool is None and name in self._turn.offered else tool
 
-    async def _from_client(self, call: FunctionCall) -> _Result:
-        waiting: asyncio.Future[FunctionCallOutput] = asyncio.get_running_loop().create_future()
+    async def _from_client(self, call: FunctionCall) -> FunctionCallOutput:
+        waiting: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._live.client_results[call.call_id] = waiting
         # Told only now: an answer must find somebody who waits for it.
         self._turn.publish(OutputItemDoneEvent(item=call))
         try:
-            return _Result((await waiting).output)
+            return self._output(call, await waiting)
         finally:
             self._live.client_results.pop(call.call_id, None)
 
     async def _from_tool(
-        self, call: FunctionCall, tool: SessionTool, arguments: Json
-    ) -> tuple[FunctionCall, _Result]:
-        approval = await approve(self._turn, call, tool, arguments)
-        if not approval.granted:
-            return call, self._refused(call, approval)
+        self, call: FunctionCall, tool: Tool, arguments: Json
+    ) -> tuple[FunctionCall, FunctionCallOutput]:
+        approval = Approval(self._turn, call, tool)
+        decision = await approval.decide(arguments)
+        if decision.verdict != "allow":
+            return call, self._refused(call, decision)
         if approval.edited is not None:
             text = json.dumps(approval.edited, ensure_ascii=False)
             call = replace(call, approved_arguments=text)
             await self._live.update(Change(settled=[call]))
         # Nothing is waited for between this look and the start.
-        if why := refusal(self._turn, tool, approval):
-            return call, self._refused(call, replace(approval, granted=False, origin="mode", reason=why))
-        return call, await self._execute(call, tool, approval)
+        if why := approval.withdrawn(decision):
+            return call, self._withdrawn(call, decision, why)
+        return call, await self._run(call, approval, decision)
 
-    def _refused(self, call: FunctionCall, approval: Approval) -> _Result:
-        if approval.fault:
-            self._unfit.append((call, approval.reason))
-            return _Result(approval.denial, is_error=True)
-        if approval.origin != "person":
+    def _withdrawn(self, call: FunctionCall, decision: Decision, why: str) -> FunctionCallOutput:
+        return self._refused(call, replace(decision, verdict="deny", origin="mode", reason=why))
+
+    def _refused(self, call: FunctionCall, decision: Decision) -> FunctionCallOutput:
+        if decision.fault:
+            self._unfit.append((call, decision.reason))
+            return self._output(call, denial(decision), is_error=True)
+        if decision.origin != "person":
             self._turn.publish(
-                PolicyDeniedEvent(conversation_id=self._live.id, reason=approval.reason, phase="tool_call")
+                PolicyDeniedEvent(conversation_id=self._live.id, reason=decision.reason, phase="tool_call")
             )
-        if approval.stop:
+        if decision.stop:
             self._turn.stop()
-        return _Result(approval.denial, denied=True)
+        return self._output(call, denial(decision), denied=True)
 
-    async def _execute(self, call: FunctionCall, tool: SessionTool, approval: Approval) -> _Result:
-        turn, settings = self._turn, self._turn.settings
+    async def _run(self, call: FunctionCall, approval: Approval, decision: Decision) -> FunctionCallOutput:
+        from app.sessions.tools_adapter import ToolContext
 
-        live_output = self._printing[call.call_id] = _LiveOutput(turn, call.call_id)
+        turn, live = self._turn, self._live
+        shown = self._printing[call.call_id] = _LiveOutput(turn, call.call_id)
 
-        async def ask(params: Mapping[str, Any]) -> Answer:
-            return await self._live.elicitations.ask(
-                {"mode": "form", "phase": "tool_input", "tool": call.name, **params}
-            )
+        async def ask(form: Form) -> Json | None:
+            params = {"mode": "form", "phase": "tool_input", "tool": call.name, "message": form.message}
+            answer = await live.elicitations.ask({**params, "requestedSchema": form.schema})
+            return answer.content if answer.accepted else None
 
-        context = ToolRun(
-            session_id=self._live.id,
+        context = ToolContext(
+            session_id=live.id,
             call_id=call.call_id,
-            workspace=settings.folder,
-            cancelled=turn.stopped,
-            progress=live_output.add,
-            ask=ask,
-            spawn=self._live.services.children.spawner(turn),
-            offered=tuple(self._offered),
-            mode=settings.approve,
-            depth=depth_of(self._live),
-            grants=approval.grants,
-            rounds_left=turn.rounds_left,
-            deadline=self._live.deadline,
-            context_window=turn.context_window,
-            refusal=lambda: refusal(turn, tool, approval),
-            add_file=self._add_file,
+            grants=decision.grants,
+            delegation=live.services.children.delegation(turn),
+            on_progress=shown.add,
+            asker=ask,
+            loop=asyncio.get_running_loop(),
+            refusal=lambda: approval.withdrawn(decision),
         )
         try:
-            returned = await tool.run(approval.arguments, context)
-        except NotBegunError as err:
-            return self._refused(call, replace(approval, granted=False, origin="mode", reason=str(err)))
-        except Exception as err:  # A tool is anybody's code; its failure is the model's to read.
+            assert live.services.adapter is not None
+            result = await live.services.adapter.run(
+                approval.tool,
+                decision.arguments,
+                context,
+                workspace=turn.settings.folder,
+                window=turn.context_window,
+                add_file=self._add_file,
+            )
+        except Exception as err:  # What a call needs may fail to be there; that is the model's to read.
             logger.info("tool %s failed", call.name, exc_info=True)
             text = f"The tool failed: {type(err).__name__}: {err}"
-            returned = Returned(text[:MAX_ERROR_CHARS], is_error=True)
+            return self._output(call, text[:MAX_ERROR_CHARS], is_error=True)
         finally:
-            live_output.end()
-        return _Result(returned.text, returned.is_error, line_count=returned.line_count)
+            shown.end()
+        if result.status == "refused":
+            return self._withdrawn(call, decision, result.text)
+        is_error = result.status != "done"
+        return self._output(call, result.text, is_error=is_error, line_count=result.line_count)
 
     async def _add_file(self, name: str, content: bytes) -> None:
         await self._live.services.files.add(self._live.id, name, content, made=True)
 
-    async def _finish(self, call: FunctionCall, result: _Result) -> None:
+    async def _finish(self, call: FunctionCall, output: FunctionCallOutput) -> None:
         turn = self._turn
         done = replace(call, status="completed")
-        output = FunctionCallOutput(
-            call_id=call.call_id,
-            output=result.text,
-            is_error=True if result.is_error else None,
-            denied=True if result.denied else None,
-            stopped=True if result.stopped else None,
-            line_count=result.line_count,
-            response_id=turn.response_id,
-            model=call.model,
-        )
         turn.items[_place(turn.items, call)] = done
         await turn.append([output], settled=[done])
         if turn.interrupted:

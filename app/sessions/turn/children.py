@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from app.sessions.errors import ConflictError
 from app.sessions.events import ChildSessionUpdatedEvent, SessionCreatedEvent
 from app.sessions.items import ErrorItem, Message, user_message
 from app.sessions.records import Json
-from app.sessions.turn.toolbox import Mode
 
 if TYPE_CHECKING:
+    from app.sessions.tools_adapter import Delegation, SpawnRequest
     from app.sessions.turn.live import LiveSession
     from app.sessions.turn.state import TurnState
 
 MAX_DEPTH = 2
-MAX_AT_ONCE = 4
 PREVIEW_CHARS = 150
 
 
@@ -34,6 +32,7 @@ class Children:
     def __init__(self) -> None:
         self._of: dict[str, list[LiveSession]] = {}
         self._awaited: set[str] = set()
+        self._delegations: dict[str, Delegation] = {}
         self.opener: Opener | None = None
 
     def working(self, session_id: str) -> bool:
@@ -56,55 +55,49 @@ class Children:
             )
         )
 
-    def spawner(self, turn: TurnState) -> Callable[..., Awaitable[str]] | None:
-        """How a tool of this turn runs a child; None at the deepest level."""
-        if depth_of(turn.live) >= MAX_DEPTH or self.opener is None:
+    def delegation(self, turn: TurnState) -> Delegation | None:
+        """How a tool of this turn hands a task on, one object for all calls of a session; None at the deepest
+        level."""
+        live, opener = turn.live, self.opener
+        if depth_of(live) >= MAX_DEPTH or opener is None:
             return None
+        from app.sessions.tools_adapter import Delegation
 
-        async def spawn(task: str, **rights: Any) -> str:
-            return await self._run(turn, task, **rights)
+        async def spawn(request: SpawnRequest) -> str:
+            return await self._run(opener, turn, request)
 
-        return spawn
+        found = self._delegations.setdefault(live.id, Delegation(spawn))
+        found.spawn = spawn
+        found.tools = tuple(live.services.toolbox.offered(turn.settings.tools, turn.settings.approve))
+        found.mode = turn.settings.approve
+        found.depth = depth_of(live)
+        found.rounds = turn.rounds_left
+        found.deadline = live.deadline
+        return found
 
-    async def _run(
-        self,
-        turn: TurnState,
-        task: str,
-        *,
-        title: str = "task",
-        tools: list[str] | None = None,
-        approve: Mode | None = None,
-        max_rounds: int | None = None,
-        time_s: float | None = None,
-    ) -> str:
+    async def _run(self, opener: Opener, turn: TurnState, request: SpawnRequest) -> str:
         """Run a child to its end and return its last words.
 
-        What it may do is never more than what its parent may, and its rounds and its time never more
-        than what is left to its parent; `time_s` and `max_rounds` may bound it further.
+        What it may do is never more than what its parent may now, its rounds and its time never more than
+        what is left to its parent.
         """
-        assert self.opener is not None
         live = turn.live
-        if turn.rounds_left < 1:
-            raise ConflictError("No rounds are left to hand on.")
-        if sum(child.busy for child in self.of(live.id)) >= MAX_AT_ONCE:
-            raise ConflictError(f"At most {MAX_AT_ONCE} sub-agents run at once.")
         settings = turn.settings
         offered = live.services.toolbox.offered(settings.tools, settings.approve)
         fields: Json = {
-            "approve": settings.approve if approve is None else approve,
+            "approve": request.mode,
             "overflow": "compact" if settings.overflow == "ask" else settings.overflow,
-            "tools": [name for name in offered if tools is None or name in tools],
+            "tools": [name for name in offered if name in request.tools],
             "model": settings.model,
             "workspace": settings.workspace,
-            "max_rounds": min(max_rounds or turn.rounds_left, turn.rounds_left),
+            "max_rounds": min(request.rounds, turn.rounds_left),
         }
-        child = await self.opener.open_child(live, title, fields)
+        child = await opener.open_child(live, "task", fields)
         self._awaited.add(child.id)
-        child.deadline = _earlier(live.deadline, time_s)
-        left_s = None if child.deadline is None else child.deadline - time.monotonic()
+        child.deadline = _earlier(live.deadline, request.time_s)
         try:
-            async with asyncio.timeout(left_s):
-                await child.post(user_message(task))
+            async with asyncio.timeout(child.deadline - time.monotonic()):
+                await child.post(user_message(request.task))
                 await self._until_rest(child)
         except TimeoutError:
             await self._stop(child)
@@ -144,10 +137,8 @@ class Children:
         await parent.post(note)
 
 
-def _earlier(deadline: float | None, time_s: float | None) -> float | None:
+def _earlier(deadline: float | None, time_s: float) -> float:
     """The moment `time_s` from now, or `deadline` where that comes first."""
-    if time_s is None:
-        return deadline
     own = time.monotonic() + time_s
     return own if deadline is None else min(own, deadline)
 

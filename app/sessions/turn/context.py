@@ -349,7 +349,7 @@ def offered_tools(settings: Settings, toolbox: Toolbox, card: ChatCard) -> list[
     if not card.supports_tools or settings.config.tool_choice == "none":
         return []
     offered = toolbox.offered(settings.tools, settings.approve)
-    tools = [definition(tool.name, tool.description, tool.parameters) for tool in offered.values()]
+    tools = [tool.definition for tool in offered.values()]
     for name, entry in settings.agent.client_tools.items():
         parameters: Any = entry.get("parameters") or {"type": "object", "properties": {}}
         tools.append(definition(name, str(entry.get("description", "")), parameters))

@@ -7,7 +7,7 @@ Every change to the conversation passes through here, store first, event second.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -26,7 +26,7 @@ from app.sessions.events import (
     SessionTitleEvent,
 )
 from app.sessions.file_records import SessionFile
-from app.sessions.items import FunctionCallOutput, Item, Message, title_of
+from app.sessions.items import Item, Message, title_of
 from app.sessions.records import ASKED_ONCE, Json, is_asked_once, new_id, plain
 from app.sessions.store.ledger import Ledger
 from app.sessions.store.recovery import recover_session
@@ -41,6 +41,7 @@ from app.sessions.turn.settings import Defaults, Settings, resolve, within
 from app.sessions.turn.toolbox import Changes, Policy, Toolbox
 
 if TYPE_CHECKING:
+    from app.sessions.tools_adapter import Delegation, ToolsAdapter
     from app.sessions.turn.state import TurnState
 
 
@@ -55,8 +56,8 @@ class ChildWatch(Protocol):
         """Whether one of them is busy."""
         ...
 
-    def spawner(self, turn: TurnState) -> Callable[..., Awaitable[str]] | None:
-        """How a tool of this turn runs a child; None where it may not."""
+    def delegation(self, turn: TurnState) -> Delegation | None:
+        """How a tool of this turn hands a task on; None where it may not."""
         ...
 
     async def settled(self, child: LiveSession) -> None:
@@ -88,7 +89,9 @@ class Services:
     files: SessionFiles
     desk: EngineLease
     toolbox: Toolbox
-    policy: Policy
+    adapter: ToolsAdapter | None
+    """None where there are no tools."""
+    policy: Policy | None
     defaults: Defaults
     children: ChildWatch
     changes: Changes
@@ -107,7 +110,7 @@ class LiveSession:
         self.elicitations = Elicitations(self.publish)
         self.turns: dict[str, TurnState] = {}
         self.queue: list[Message] = []
-        self.client_results: dict[str, asyncio.Future[FunctionCallOutput]] = {}
+        self.client_results: dict[str, asyncio.Future[str]] = {}
         self.useless_compactions = 0
         self.told: dict[str, str] = {}
         """The last notice of each kind that was told, so that none is told with every message."""
@@ -358,7 +361,7 @@ class LiveSession:
         if waiting is None:
             raise InvalidInputError(f"No call {call_id[:80]!r} waits for a result.", code=NOT_WAITING)
         if not waiting.done():
-            waiting.set_result(FunctionCallOutput(call_id=call_id, output=output))
+            waiting.set_result(output)
 
     # ---- stopping --------------------------------------------------------------------------
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from app.sessions.agents import Agent, agent_from_wire
 from app.sessions.errors import InvalidInputError
 from app.sessions.records import Json
 from app.sessions.store.rows import SessionRecord
-from app.sessions.turn.toolbox import MODES, Mode, Toolbox, bounded
+from app.sessions.turn.toolbox import MODES, Toolbox, bounded
 from backend.types import EFFORT_LEVELS, ChatCard, GenerationConfig, usual_reserve
+
+if TYPE_CHECKING:
+    from app.sessions.tools_adapter import Mode
 
 MAX_ROUNDS = 50
 """Replies of one turn, where nobody says how many."""

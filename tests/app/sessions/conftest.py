@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,35 +13,51 @@ from app.sessions.events import SessionEvent, SessionStatusEvent
 from app.sessions.items import Item
 from app.sessions.manager import SessionManager
 from app.sessions.store.store import Store
-from app.sessions.turn.toolbox import Returned, ToolRun
 from backend.engines.scripted import ScriptedEngine, Step
 from backend.types import ToolCall
+from tools.context import ToolContext
+from tools.definition import Tool, Touch
 
-Run = Callable[[dict[str, Any], ToolRun], Awaitable[str]]
+Run = Callable[[dict[str, Any], ToolContext], Awaitable[str]]
 
 
-async def _echo(arguments: dict[str, Any], context: ToolRun) -> str:
+PARAMETERS = {"type": "object", "properties": {"path": {"type": "string", "default": "kept.txt"}}}
+
+
+async def _echo(arguments: dict[str, Any], context: ToolContext) -> str:
     return f"echo {arguments}"
 
 
-@dataclass
-class EchoTool:
-    """A tool that records its calls."""
+class EchoTool(Tool):
+    """A tool that records its calls. Where it reads or writes, it does so at the path it is given."""
 
-    name: str = "echo"
-    description: str = "Say it again."
-    parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
-    digest: str = "v1"
-    effect: str = "nothing"
-    action: Run = _echo
-    calls: list[dict[str, Any]] = field(default_factory=list)
+    calls: list[dict[str, Any]]
 
-    def effects(self, arguments: Mapping[str, Any]) -> frozenset[Any]:
-        return frozenset({self.effect})
+    def __init__(
+        self,
+        name: str = "echo",
+        effect: str = "nothing",
+        action: Run = _echo,
+        *,
+        description: str = "Say it again.",
+        parameters: dict[str, Any] | None = None,
+    ) -> None:
+        calls: list[dict[str, Any]] = []
 
-    async def run(self, arguments: Mapping[str, Any], context: ToolRun) -> Returned:
-        self.calls.append(dict(arguments))
-        return Returned(await self.action(dict(arguments), context))
+        async def run(arguments: dict[str, Any], context: ToolContext) -> str:
+            calls.append(dict(arguments))
+            return await action(dict(arguments), context)
+
+        super().__init__(
+            name,
+            run,
+            frozenset({effect}),  # pyright: ignore[reportArgumentType]
+            Touch(paths=("path",)) if effect in ("read", "write") else Touch(),
+            summary=description,
+            schema_override=parameters or PARAMETERS,
+            source="test",
+        )
+        object.__setattr__(self, "calls", calls)
 
 
 def call(name: str = "echo", call_id: str = "c1", **arguments: Any) -> ToolCall:
@@ -136,6 +152,9 @@ async def room(tmp_path: Path) -> AsyncIterator[MakeRoom]:
     ) -> Room:
         engine = options.pop("engine", None) or ScriptedEngine(scripts)
         engine.scripts = scripts or engine.scripts
+        tools = options.get("tools")
+        if isinstance(tools, list) and any(isinstance(one, EchoTool) and one.touch.paths for one in tools):
+            options.setdefault("workspace", tmp_path)
         manager = SessionManager(
             engine=engine, store=store or Store(tmp_path / f"{len(managers)}.db"), **options
         )

@@ -25,7 +25,6 @@ from app.sessions.events import (
 from app.sessions.items import FunctionCall, FunctionCallOutput, Item, Message, input_text
 from app.sessions.manager import SessionManager
 from app.sessions.store.store import Store
-from app.sessions.turn.toolbox import ToolRun
 from app.terminal.output import sanitize
 from backend.chat_engine import LoadSpec, Request
 from backend.engines import wire
@@ -33,6 +32,7 @@ from backend.engines.host import EngineHost
 from backend.engines.scripted import ScriptedEngine
 from backend.types import ChatOutcome, GenerationConfig, Piece, ReasoningPiece, TextPiece, ToolCall
 from tests.app.sessions.conftest import EchoTool, Heard, MakeRoom, Room, call, listening
+from tools.context import ToolContext
 from tools.output import clean_text as clean_of_tools
 
 ODD = (
@@ -109,7 +109,7 @@ async def answer(
 async def everywhere(text: str, folder: Path) -> None:
     """One chat with `text` in every place that takes one."""
 
-    async def act(arguments: dict[str, Any], context: ToolRun) -> str:
+    async def act(arguments: dict[str, Any], context: ToolContext) -> str:
         context.progress(text)
         context.progress(text[:1])
         if "fail" in arguments:

@@ -25,10 +25,10 @@ from app.sessions.events import (
 from app.sessions.hooks import StreamHooks
 from app.sessions.items import FunctionCall, FunctionCallOutput, Message, output_text
 from app.sessions.query import Gathered, QueryStream
-from app.sessions.turn.toolbox import ToolRun
 from backend.engines.scripted import Pause
 from backend.types import ChatOutcome, EngineError
 from tests.app.sessions.conftest import EchoTool, MakeRoom, Room, call, listening
+from tools.context import ToolContext
 
 CLIENT = Agent("clerk", tools=({"name": "lookup", "runtime": "client", "description": "Look up."},))
 
@@ -440,7 +440,7 @@ async def test_4_without_a_hook_a_question_is_declined(room: MakeRoom) -> None:
 
 
 async def test_7_a_child_that_ends_by_itself_wakes_its_parent(room: MakeRoom) -> None:
-    async def start(arguments: dict[str, Any], context: ToolRun) -> str:
+    async def start(arguments: dict[str, Any], context: ToolContext) -> str:
         parent = await place.manager.live(context.session_id)
         child = await place.manager.open_child(parent, "scout", {})
         from app.sessions.items import user_message

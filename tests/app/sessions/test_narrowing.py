@@ -16,11 +16,13 @@ from app.sessions.events import ElicitationRequestEvent, ElicitationResolvedEven
 from app.sessions.items import FunctionCallOutput
 from app.sessions.tools_adapter import ToolsAdapter
 from app.sessions.turn.live import LiveSession
-from app.sessions.turn.toolbox import MODES, Mode, ToolRun, bounded, is_as_wide
+from app.sessions.turn.toolbox import MODES, bounded, is_as_wide
 from backend.engines.scripted import Pause
 from backend.types import ToolCall
 from tests.app.sessions.conftest import EchoTool, Heard, MakeRoom, Room, call, listening
+from tools.context import ToolContext
 from tools.definition import tool
+from tools.permission.rules import Mode
 
 
 async def outputs(chat: Room) -> list[FunctionCallOutput]:
@@ -74,7 +76,7 @@ async def test_a_reply_that_runs_obeys_the_tighter_mode(
 
 
 async def test_the_next_round_of_a_turn_is_told_that_it_plans(room: MakeRoom) -> None:
-    async def look(arguments: dict[str, Any], context: ToolRun) -> str:
+    async def look(arguments: dict[str, Any], context: ToolContext) -> str:
         await configure(rooms[0], approve="plan")
         return "seen"
 
@@ -253,11 +255,11 @@ async def test_a_tool_that_is_still_getting_ready_does_not_begin(
 async def test_a_child_never_has_more_than_its_parent_has_now(room: MakeRoom) -> None:
     begun, changed = asyncio.Event(), asyncio.Event()
 
-    async def hand_on(arguments: dict[str, Any], context: ToolRun) -> str:
-        assert context.spawn is not None
-        return await context.spawn("do it")
+    async def hand_on(arguments: dict[str, Any], context: ToolContext) -> str:
+        assert context.delegation is not None
+        return await context.delegation.start("do it", (), 60, context)
 
-    async def look(arguments: dict[str, Any], context: ToolRun) -> str:
+    async def look(arguments: dict[str, Any], context: ToolContext) -> str:
         begun.set()
         await changed.wait()
         return "seen"
@@ -286,9 +288,9 @@ async def test_a_child_never_has_more_than_its_parent_has_now(room: MakeRoom) ->
 
 
 async def test_a_question_of_a_child_falls_with_the_right_of_its_parent(room: MakeRoom) -> None:
-    async def hand_on(arguments: dict[str, Any], context: ToolRun) -> str:
-        assert context.spawn is not None
-        return await context.spawn("do it")
+    async def hand_on(arguments: dict[str, Any], context: ToolContext) -> str:
+        assert context.delegation is not None
+        return await context.delegation.start("do it", (), 60, context)
 
     tools = [EchoTool(name="hand_on", action=hand_on), EchoTool(effect="write")]
     chat = await room([call("hand_on")], [call("echo", "c2")], ["no"], ["done"], tools=tools)

@@ -21,10 +21,10 @@ from app.sessions.hooks import StreamHooks
 from app.sessions.items import user_message
 from app.sessions.query import QueryStream
 from app.sessions.store.store import Store
-from app.sessions.turn.toolbox import ToolRun
 from backend.engines.scripted import Pause
 from backend.types import EngineError, ReasoningPiece
 from tests.app.sessions.conftest import EchoTool, MakeRoom, Room, call, listening
+from tools.context import ToolContext
 
 
 async def chat_of(place: Room, **options: Any) -> SessionsChat:
@@ -61,7 +61,7 @@ async def test_a_question_that_waits_gets_its_own_answer(room: MakeRoom, how: st
 async def test_a_question_that_joins_a_turn_gets_what_is_said_after_it(room: MakeRoom, how: str) -> None:
     begun, gate = asyncio.Event(), asyncio.Event()
 
-    async def wait(arguments: dict[str, Any], context: ToolRun) -> str:
+    async def wait(arguments: dict[str, Any], context: ToolContext) -> str:
         begun.set()
         await gate.wait()
         return "waited"
@@ -79,7 +79,7 @@ async def test_a_question_that_joins_a_turn_gets_what_is_said_after_it(room: Mak
 async def test_files_of_another_turn_are_not_the_questions(room: MakeRoom) -> None:
     begun, gate = asyncio.Event(), asyncio.Event()
 
-    async def make(arguments: dict[str, Any], context: ToolRun) -> str:
+    async def make(arguments: dict[str, Any], context: ToolContext) -> str:
         await place.manager.files.add(context.session_id, f"{context.call_id}.txt", b"x")
         if not begun.is_set():
             begun.set()
@@ -208,7 +208,7 @@ async def test_who_joins_late_gets_a_stopped_answer_too(room: MakeRoom) -> None:
 async def test_a_turn_that_a_sub_agent_wakes_is_awaited(room: MakeRoom) -> None:
     gate = asyncio.Event()
 
-    async def start(arguments: dict[str, Any], context: ToolRun) -> str:
+    async def start(arguments: dict[str, Any], context: ToolContext) -> str:
         parent = await place.manager.live(context.session_id)
         child = await place.manager.open_child(parent, "scout", {})
         async with listening(place.manager, child.id) as heard:
@@ -285,7 +285,7 @@ async def test_a_sub_agent_that_was_archived_is_busy_while_it_runs(
 
 
 async def test_a_file_that_a_tool_keeps_reaches_everybody(room: MakeRoom) -> None:
-    async def make(arguments: dict[str, Any], context: ToolRun) -> str:
+    async def make(arguments: dict[str, Any], context: ToolContext) -> str:
         await place.manager.files.add(context.session_id, "table.csv", b"a,b\n")
         return "made"
 
@@ -322,7 +322,7 @@ async def test_a_file_that_a_person_attaches_is_no_file_of_the_turn(room: MakeRo
     (tmp_path / "a.txt").write_text("mine")
     begun, gate = asyncio.Event(), asyncio.Event()
 
-    async def wait(arguments: dict[str, Any], context: ToolRun) -> str:
+    async def wait(arguments: dict[str, Any], context: ToolContext) -> str:
         begun.set()
         await gate.wait()
         return "waited"

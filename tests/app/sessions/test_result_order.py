@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from app.sessions.events import ElicitationRequestEvent, OutputItemDoneEvent
 from app.sessions.items import FunctionCall, FunctionCallOutput, Item, user_message
 from app.sessions.turn.history import turns_of
-from app.sessions.turn.toolbox import ToolRun
 from backend.chat import ChatTemplate
 from backend.types import ToolCall
 from tests.app.sessions.conftest import EchoTool, MakeRoom, Room, call, listening
 from tests.backend.chat import published
+from tools.context import ToolContext
 
 CITIES = ("Paris", "Oslo", "Rome", "Bern")
 
@@ -123,7 +123,7 @@ async def test_an_export_shows_each_result_behind_its_call(room: MakeRoom, kind:
 # ---- in a session ------------------------------------------------------------------------
 
 
-async def weather(arguments: dict[str, Any], context: ToolRun) -> str:
+async def weather(arguments: dict[str, Any], context: ToolContext) -> str:
     """Ends in an order of its own: the last call first."""
     await GATES[arguments["city"]].wait()
     if arguments["city"] == "Rome":
@@ -157,7 +157,7 @@ async def ended_in_reverse(chat: Room) -> None:
         await heard.status("idle")
 
 
-EXPECTED = ["in Paris", "in Oslo", "The tool failed: RuntimeError: no sensors in Rome"]
+EXPECTED = ["in Paris", "in Oslo", "The tool weather failed. RuntimeError: no sensors in Rome"]
 
 
 @pytest.mark.parametrize("ids", [("a", "b", "c"), ("a", "a", "a"), ("", "", "")])

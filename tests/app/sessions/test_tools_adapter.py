@@ -259,7 +259,7 @@ async def test_a_childs_child_has_the_time_that_is_left_to_its_parent(room: Make
     deadlines: list[float | None] = []
 
     async def look(arguments: dict[str, Any], context: Any) -> str:
-        deadlines.append(context.deadline)
+        deadlines.append((await chat.manager.live(context.session_id)).deadline)
         return "seen"
 
     scripts = [

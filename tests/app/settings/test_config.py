@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 import backend
 from app import paths
 from app.cli import main
-from app.sessions.turn.toolbox import Mode
 from app.settings import config
 from app.settings.config import (
     SettingError,
@@ -47,6 +46,7 @@ from backend.types import (
 )
 from tests.app.double import Double
 from tests.app.process import COMMAND
+from tools.permission.rules import Mode
 
 
 def write(folder: Path, text: str) -> Path:

@@ -1,55 +1,66 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.sessions.turn.toolbox import Returned, ToolRun
 from app.tui.transcript.tool_entry import ToolCall as ToolEntry
 from backend.engines.scripted import Pause
 from backend.types import ToolCall
 from tests.app.tui.pilot import Running, running
-from tools.definition import tool
+from tools.context import Form, ToolContext
+from tools.definition import Effect, Tool, tool
 
 pytestmark = pytest.mark.timeout(60)  # each starts the whole program
 
 
-@dataclass
-class Recorder:
+class Recorder(Tool):
     """A tool that writes, and records with what it was called."""
 
-    name: str = "keep"
-    description: str = "Keep a text."
-    parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
-    digest: str = "v1"
-    calls: list[dict[str, Any]] = field(default_factory=list)
+    calls: list[dict[str, Any]]
 
-    def effects(self, arguments: Mapping[str, Any]) -> frozenset[Any]:
-        return frozenset({"write"})
+    def __init__(self, effect: Effect = "write", **fields: Any) -> None:
+        calls: list[dict[str, Any]] = []
 
-    async def run(self, arguments: Mapping[str, Any], context: ToolRun) -> Returned:
-        self.calls.append(dict(arguments))
-        return Returned("kept")
+        async def keep(arguments: dict[str, Any], context: ToolContext) -> str:
+            calls.append(arguments)
+            return await self.kept(context)
+
+        schema = {"type": "object", "properties": {}}
+        super().__init__(
+            "keep", keep, frozenset((effect,)), summary="Keep a text.", schema_override=schema, source="test"
+        )
+        vars(self).update(calls=calls, **fields)
+
+    async def kept(self, context: ToolContext) -> str:
+        return "kept"
 
 
-@dataclass
+@dataclass(frozen=True)
+class SchemaForm(Form):
+    """A form of whatever a JSON Schema asks for."""
+
+    asked: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return self.asked
+
+
 class Asker(Recorder):
     """A tool that asks the person for something."""
 
-    schema: dict[str, Any] = field(default_factory=dict)
-    answers: list[Any] = field(default_factory=list)
+    answers: list[Any]
 
-    def effects(self, arguments: Mapping[str, Any]) -> frozenset[Any]:
-        return frozenset({"nothing"})
+    def __init__(self, schema: dict[str, Any]) -> None:
+        super().__init__("nothing", answers=[], form=SchemaForm("Which one?", asked=schema))
 
-    async def run(self, arguments: Mapping[str, Any], context: ToolRun) -> Returned:
-        answer = await context.ask({"message": "Which one?", "requestedSchema": self.schema})
-        self.answers.append(answer.content if answer.accepted else None)
-        return Returned(str(self.answers[-1]))
+    async def kept(self, context: ToolContext) -> str:
+        self.answers.append(await context.ask(vars(self)["form"]))
+        return str(self.answers[-1])
 
 
 def call(call_id: str = "c1", name: str = "keep", **arguments: Any) -> ToolCall:
@@ -148,7 +159,7 @@ async def test_a_scope_says_what_it_allows_and_holds() -> None:
     scripts = [[call("c1", text="a")], ["one"], [call("c2", text="a")], ["two"]]
     async with running(scripts, tools=[tool]) as run:
         await asked(run)
-        assert "keep with exactly these arguments" in "\n".join(run.screen())
+        assert "keep: exactly this call" in "\n".join(run.screen())
         await chosen(run, "s")
         assert tool.calls == []
         await run.pilot.press("enter")

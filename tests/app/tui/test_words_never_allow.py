@@ -152,7 +152,7 @@ async def test_what_is_remembered_is_shown_whole_and_can_be_left() -> None:
     async with running([[call(text="x")], ["done"]], tools=[tool]) as run:
         await asked(run)
         await chosen(run, "a")
-        assert "keep with exactly these arguments" in "\n".join(run.screen())
+        assert "keep: exactly this call" in "\n".join(run.screen())
         await run.pilot.press("escape")
         await run.until(lambda: not run.app.parts.approval.is_choosing)
         await nothing_allowed(run, tool)

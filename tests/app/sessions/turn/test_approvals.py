@@ -16,8 +16,8 @@ from app.sessions.events import (
 )
 from app.sessions.items import FunctionCall, FunctionCallOutput
 from app.sessions.turn.elicit import read_answer
-from app.sessions.turn.toolbox import Decision, ToolRun
 from tests.app.sessions.conftest import EchoTool, Heard, MakeRoom, Room, call, listening
+from tools.context import Form, ToolContext
 
 
 async def ask(chat: Room, heard: Heard, result: dict[str, Any], *, count: int = 1) -> dict[str, Any]:
@@ -134,7 +134,8 @@ async def test_edited_arguments_that_are_no_object_run_nothing(room: MakeRoom) -
     ("content", "scope"),
     [
         ({"scope": "session"}, "session"),
-        ({"scope": "always", "rule": "0"}, "always"),
+        ({"scope": "always", "rule": "1"}, "always"),
+        ({"scope": "always", "rule": "0"}, None),
         ({"scope": "once"}, None),
         ({"scope": "everything"}, None),
         ({"scope": "always", "rule": {"arguments": {}, "text": "anything"}}, None),
@@ -193,7 +194,7 @@ async def test_every_decision_is_in_the_audit_log(room: MakeRoom) -> None:
     entries = await chat.manager.ledger.audit(chat.session_id)
     assert [(entry.tool, entry.verdict, entry.origin) for entry in entries] == [
         ("echo", "deny", "person"),
-        ("look", "allow", "tool"),
+        ("look", "allow", "mode"),
     ]
 
 
@@ -230,7 +231,7 @@ async def test_all_asks_for_what_no_sandbox_holds(room: MakeRoom, effect: str) -
 
 async def test_a_policy_that_raises_denies(room: MakeRoom) -> None:
     class Broken:
-        def decide(self, *args: Any, **more: Any) -> Decision:
+        def decide(self, *args: Any, **more: Any) -> Any:
             raise RuntimeError("bug")
 
     tool = EchoTool()
@@ -278,9 +279,9 @@ async def test_a_message_does_not_slip_past_an_open_question(room: MakeRoom) -> 
 
 
 async def test_a_tool_asks_the_person_by_a_form(room: MakeRoom) -> None:
-    async def form(arguments: dict[str, Any], context: ToolRun) -> str:
-        answer = await context.ask({"message": "Which?", "requestedSchema": {"type": "object"}})
-        return f"{answer.action}: {answer.content.get('name')}"
+    async def form(arguments: dict[str, Any], context: ToolContext) -> str:
+        answer = await context.ask(Form("Which?"))
+        return f"accept: {answer['name']}" if answer else "no"
 
     chat = await room([call()], ["ok"], tools=[EchoTool(action=form)])
     _, params = await one_call(chat, {"action": "accept", "content": {"name": "Ada"}})

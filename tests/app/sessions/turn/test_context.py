@@ -12,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app import clock
+from app.sessions.agents import Agent
 from app.sessions.events import (
     CompactionCompletedEvent,
     CompactionFailedEvent,
     CompactionInProgressEvent,
     ElicitationRequestEvent,
+    OutputItemDoneEvent,
     OutputTextDeltaEvent,
     SessionNoticeEvent,
 )
@@ -32,9 +34,9 @@ from app.sessions.items import (
     user_message,
 )
 from app.sessions.turn.history import BACKGROUND, TOO_LONG, cut_middle, turns_of
-from app.sessions.turn.toolbox import ToolRun
 from backend.engines.scripted import CARD, ScriptedEngine
 from tests.app.sessions.conftest import EchoTool, MakeRoom, Room, call, listening
+from tools.context import ToolContext
 
 WINDOW = 60
 
@@ -231,12 +233,18 @@ async def test_2_4_compact_by_hand_adds_no_message_and_starts_no_answer(room: Ma
 
 
 async def test_a_huge_tool_result_is_cut_for_the_model_and_kept_whole(room: MakeRoom) -> None:
-    async def flood(arguments: dict[str, Any], context: ToolRun) -> str:
-        return "line\n" * 200_000
-
-    chat = await room([call()], ["ok"], tools=[EchoTool(action=flood)])
-    items = await chat.say()
-    result = next(item for item in items if isinstance(item, FunctionCallOutput))
+    # What runs with the client may return anything; our own tools end earlier.
+    agent = Agent("client", tools=({"name": "echo", "runtime": "client"},))
+    chat = await room([call()], ["ok"], agent=agent)
+    flood = {"call_id": "c1", "output": "line\n" * 200_000}
+    async with listening(chat.manager, chat.session_id) as heard:
+        await chat.post("go")
+        await heard.until(
+            lambda event: isinstance(event, OutputItemDoneEvent) and event.item.type == "function_call"
+        )
+        await chat.manager.post_event(chat.session_id, {"type": "function_call_output", "data": flood})
+        await heard.status("idle")
+    result = next(item for item in await chat.items() if isinstance(item, FunctionCallOutput))
     assert len(result.output) == 1_000_000
     sent = chat.sent[1][-1]["content"]
     assert len(sent) <= CARD.max_seq // 2 and "of 1000000 characters left out" in sent
@@ -244,7 +252,7 @@ async def test_a_huge_tool_result_is_cut_for_the_model_and_kept_whole(room: Make
 
 
 async def test_results_of_the_running_turn_are_cut_further_when_nothing_else_helps(room: MakeRoom) -> None:
-    async def much(arguments: dict[str, Any], context: ToolRun) -> str:
+    async def much(arguments: dict[str, Any], context: ToolContext) -> str:
         return words(900)
 
     chat = await room([call()], ["ok"], tools=[EchoTool(action=much)], engine=small(300))

@@ -19,10 +19,10 @@ from app.sessions.events import (
 )
 from app.sessions.items import ErrorItem, FunctionCall, FunctionCallOutput, Message, Reasoning
 from app.sessions.store.store import Store
-from app.sessions.turn.toolbox import ToolRun
 from backend.engines.scripted import Pause, ScriptedEngine
 from backend.types import EngineError, ReasoningPiece, ToolCall
 from tests.app.sessions.conftest import EchoTool, MakeRoom, call, listening
+from tools.context import ToolContext
 
 
 def pairing(items: list[Any]) -> None:
@@ -71,7 +71,7 @@ async def test_a_reply_is_stored_with_its_thought(room: MakeRoom) -> None:
 async def test_calls_of_one_reply_run_together_and_the_model_reads_their_results(room: MakeRoom) -> None:
     together = asyncio.Barrier(2)
 
-    async def meet(arguments: dict[str, Any], context: ToolRun) -> str:
+    async def meet(arguments: dict[str, Any], context: ToolContext) -> str:
         await together.wait()
         return f"met {arguments['n']}"
 
@@ -104,7 +104,7 @@ async def test_a_bad_call_goes_back_to_the_model_as_an_error(
 
 
 async def test_a_tool_that_raises_is_read_by_the_model(room: MakeRoom) -> None:
-    async def fail(arguments: dict[str, Any], context: ToolRun) -> str:
+    async def fail(arguments: dict[str, Any], context: ToolContext) -> str:
         raise ZeroDivisionError("nought")
 
     chat = await room([call()], ["I see"], tools=[EchoTool(action=fail)])
@@ -113,7 +113,7 @@ async def test_a_tool_that_raises_is_read_by_the_model(room: MakeRoom) -> None:
 
 
 async def test_live_output_of_a_tool_is_heard_before_its_result(room: MakeRoom) -> None:
-    async def talk(arguments: dict[str, Any], context: ToolRun) -> str:
+    async def talk(arguments: dict[str, Any], context: ToolContext) -> str:
         context.progress("working")
         return "done"
 
@@ -126,7 +126,7 @@ async def test_live_output_of_a_tool_is_heard_before_its_result(room: MakeRoom) 
 
 
 async def test_a_flood_of_live_output_cuts_no_listener_off(room: MakeRoom) -> None:
-    async def flood(arguments: dict[str, Any], context: ToolRun) -> str:
+    async def flood(arguments: dict[str, Any], context: ToolContext) -> str:
         for number in range(20_000):
             context.progress(f"line {number}\n")
         return "done"
@@ -298,7 +298,7 @@ async def test_2_5_an_engine_that_goes_on_after_cancel_is_not_heard(room: MakeRo
 async def test_2_5_calls_that_were_open_get_a_result(room: MakeRoom) -> None:
     started = asyncio.Event()
 
-    async def hang(arguments: dict[str, Any], context: ToolRun) -> str:
+    async def hang(arguments: dict[str, Any], context: ToolContext) -> str:
         started.set()
         await asyncio.Event().wait()
         return "never"
@@ -369,7 +369,7 @@ async def test_2_4_messages_sent_during_a_turn_are_answered_by_one_more(room: Ma
 async def test_2_4_a_message_joins_the_running_turn_at_a_tool_boundary(room: MakeRoom) -> None:
     gate = asyncio.Event()
 
-    async def wait(arguments: dict[str, Any], context: ToolRun) -> str:
+    async def wait(arguments: dict[str, Any], context: ToolContext) -> str:
         context.progress("waiting")
         await gate.wait()
         return "result"
