@@ -135,7 +135,7 @@ async def everywhere(text: str, folder: Path) -> None:
     tool = EchoTool(effect="write", action=act, description=text)
     path = folder / "chats.db"
     agent = Agent(f"odd{text}", instructions=text)
-    manager = SessionManager(engine=engine, store=Store(path), tools=[tool])
+    manager = SessionManager(engine=engine, store=Store(path), tools=[tool], workspace=folder)
     async with manager:
         made = await manager.create(agent, title=text or None, labels={"l": text})
         async with listening(manager, made.id) as heard:
