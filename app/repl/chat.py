@@ -20,6 +20,7 @@ from app.repl.narrator import Narrator
 from app.repl.page import ReplPage
 from app.sessions.errors import FiresideError
 from app.sessions.events import ResponseCreatedEvent
+from app.sessions.inputs import posted_message
 
 if TYPE_CHECKING:
     from app.sessions.events import SessionEvent
@@ -208,10 +209,9 @@ class ReplChat:
         for path in files:
             blocks.append(await self._upload(session_id, path))
         blocks += [dict(block) for block in message]
-        data = {"role": "user", "content": blocks}
         self.narrator.expect()
         try:
-            await self.manager.post_event(session_id, {"type": "message", "data": data})
+            await self.manager.post(session_id, posted_message(blocks))
         except FiresideError:
             self.narrator.settled = True
             raise

@@ -21,6 +21,7 @@ from app.sessions.events import (
 from app.sessions.followed import Followed
 from app.sessions.hook_contexts import TransportErrorCtx
 from app.sessions.hooks import HookState, StreamHooks, call
+from app.sessions.inputs import Interrupt, post, posted_message
 from app.sessions.query import Gathered, Heard, OwnTurn, QueryResult, QueryStream, failure
 from app.sessions.shapes import File
 from app.sessions.snapshot import Ack, SessionSnapshot
@@ -145,7 +146,7 @@ class SessionsChat:
 
     async def cancel(self) -> None:
         """Stop what runs; harmless when nothing does."""
-        await self.namespace.post_event(self.session_id, {"type": "interrupt", "data": {}})
+        await post(self.namespace, self.session_id, Interrupt())
 
     async def post_event(self, event: Mapping[str, Any]) -> None:
         """Post an input event as it is."""
@@ -170,8 +171,7 @@ class SessionsChat:
             # Nothing is replayed: whoever posts before listening may miss the whole turn.
             if not await followed.ready():
                 raise FiresideError("The session's stream ended before the message was posted.")
-            data = {"role": "user", "content": content}
-            ack = await self.namespace.post_event(self.session_id, {"type": "message", "data": data})
+            ack = await post(self.namespace, self.session_id, posted_message(content))
             turn = OwnTurn(_item_id(ack))
             while (event := await self._next(followed)) is not None:
                 yield event, turn.owns(event)

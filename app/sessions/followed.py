@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from app.sessions.client_tools import ClientTools, known_of
@@ -21,15 +21,14 @@ from app.sessions.events import (
     response_of,
 )
 from app.sessions.hooks import HookState
-from app.sessions.items import FunctionCall
+from app.sessions.inputs import post
+from app.sessions.items import FunctionCall, FunctionCallOutput
 from app.sessions.turn.files import producing
 
 READY_S = 1.0
 STOP_S = 5.0
 FINISH_S = 30.0
 ABANDONED = "error: whoever ran this call stopped listening before it had a result"
-
-Post = Callable[[Mapping[str, Any]], Awaitable[Any]]
 
 
 class Followed:
@@ -184,9 +183,9 @@ class Followed:
             await self._post(item, output)
 
     async def _post(self, item: FunctionCall, output: str) -> None:
-        data = {"call_id": item.call_id, "output": output}
+        given = FunctionCallOutput(call_id=item.call_id, output=output)
         try:
-            await self._namespace.post_event(self._session_id, {"type": "function_call_output", "data": data})
+            await post(self._namespace, self._session_id, given)
         except FiresideError as err:
             # It was stopped in the moment in which it ended.
             if err.code != NOT_WAITING:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -23,8 +22,15 @@ from app.sessions.events import (
     SessionReasoningEffortEvent,
     SessionSettingsEvent,
 )
-from app.sessions.inputs import posted_message, read_event
-from app.sessions.items import Item, item_from_wire
+from app.sessions.inputs import Compact, Input, Interrupt, Resolution, checked_message, input_from_wire
+from app.sessions.items import (
+    FunctionCallOutput,
+    Item,
+    Message,
+    SlashCommand,
+    TerminalCommand,
+    item_from_wire,
+)
 from app.sessions.open_sessions import folder_of
 from app.sessions.records import Json, new_id
 from app.sessions.snapshot import SNAPSHOT_ITEMS, Ack, SessionSnapshot
@@ -201,36 +207,30 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
 
     # ---- inputs ----------------------------------------------------------------------------
 
-    async def post_event(self, session_id: str, event: Mapping[str, Any]) -> Ack:
-        """Take one input event `{type, data}`. 400 for a type that is not known and for wrong data."""
-        kind, data = read_event(event)
+    async def post(self, session_id: str, given: Input) -> Ack:
+        """Take one input. 400 for a message that nobody can have said."""
         live = await self.live(session_id)
-        match kind:
-            case "message":
-                if data.get("role", "user") != "user":
-                    raise InvalidInputError("Only messages of the user are posted.")
-                return Ack(True, (await live.post(posted_message(data.get("content")))).id)
-            case "function_call_output":
-                call_id, output = data.get("call_id"), data.get("output")
-                if not isinstance(call_id, str) or not isinstance(output, str):
-                    raise InvalidInputError("A function_call_output needs a call_id and an output text.")
-                live.give_client_result(call_id, output)
+        match given:
+            case Message():
+                return Ack(True, (await live.post(checked_message(given))).id)
+            case FunctionCallOutput():
+                live.give_client_result(given.call_id, given.output)
                 return Ack(True)
-            case "slash_command" | "terminal_command":
-                item = item_from_wire({**data, "type": kind})
-                await live.record_item(replace(item, id=new_id("item")))
+            case SlashCommand() | TerminalCommand():
+                await live.record_item(given)
                 return Ack(True, live.record.leaf_id)
-            case "interrupt" | "stop_session":
+            case Interrupt():
                 live.interrupt()
-            case "compact":
+            case Compact():
                 await self.compact(session_id)
-            case "approval":
-                if not isinstance(elicitation_id := data.get("elicitation_id"), str):
-                    raise InvalidInputError("An approval needs the elicitation_id of what it answers.")
-                await self.resolve_elicitation(session_id, elicitation_id, data)
-            case _:
-                raise InvalidInputError(f"There is no input type {kind[:80]!r}.")
+            case Resolution():
+                await self.resolve_elicitation(session_id, given.elicitation_id, given.result)
         return Ack(False)
+
+    async def post_event(self, session_id: str, event: Mapping[str, Any]) -> Ack:
+        """As `post`, for an event `{type, data}` of the wire. 400 for a type that is not known and for wrong
+        data."""
+        return await self.post(session_id, input_from_wire(event))
 
     async def interrupt(self, session_id: str) -> None:
         """Stop what runs in a session; harmless when nothing does."""

@@ -15,6 +15,7 @@ from app.frontend.modality import require_senses
 from app.frontend.model_name import UNKNOWN
 from app.frontend.question import Question
 from app.sessions.errors import FiresideError
+from app.sessions.inputs import posted_message
 from app.sessions.items import Item
 from app.tui.chat.follower import Follower
 from app.tui.chat.view import ChatView
@@ -173,7 +174,7 @@ class Chat:
         # It waits where a reply is being written, and is durable on return.
         session_id = await self.ensure()
         self.view.dismiss_error()
-        await self.manager.post_event(session_id, {"type": "message", "data": {"content": list(blocks)}})
+        await self.manager.post(session_id, posted_message(blocks))
 
     async def stop(self) -> None:
         """Stop the reply; what was shown of it is kept."""

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.sessions.agents import Agent
 from app.sessions.chat import SessionsChat
 from app.sessions.errors import InvalidInputError
-from tests.app.sessions.conftest import MakeRoom, Room
+from app.sessions.inputs import (
+    Compact,
+    Input,
+    Interrupt,
+    Resolution,
+    input_from_wire,
+    input_to_wire,
+    posted_message,
+)
+from app.sessions.items import FunctionCallOutput, Message, SlashCommand, TerminalCommand
+from backend.engines.scripted import ScriptedEngine
+from tests.app.sessions.conftest import MakeRoom, Room, call
 
 EMPTY: list[Any] = [
     "",
@@ -144,3 +158,40 @@ async def test_a_file_without_words_is_a_message(room: MakeRoom) -> None:
     ack = await chat.manager.post_event(chat.session_id, {"type": "message", "data": {"content": blocks}})
     assert ack.queued
     assert ack.item_id
+
+
+async def test_within_one_process_inputs_are_values(room: MakeRoom, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unused(*args: Any) -> Any:
+        raise AssertionError("the shape of the wire was made")
+
+    chat = await room([call("look")], ["seen"])
+    monkeypatch.setattr(chat.manager, "post_event", unused)
+    agent = Agent("client", tools=({"name": "look", "runtime": "client"},))
+    helper = await chat.manager.sessions_chat(agent=agent, tool_callables={"look": lambda info: "a bird"})
+    assert (await helper.query("hello")).text == "seen"
+    await helper.cancel()
+    for wrong in (posted_message("x"), Message(role="assistant", content=({"type": "text", "text": "x"},))):
+        spoiled = replace(wrong, content=()) if wrong.role == "user" else wrong
+        with pytest.raises(InvalidInputError):
+            await chat.manager.post(chat.session_id, spoiled)
+    assert await untouched(replace(chat, engine=ScriptedEngine()))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        posted_message([{"type": "input_text", "text": "x"}, {"type": "input_file", "file_id": "f"}]),
+        FunctionCallOutput(call_id="c", output="seen"),
+        SlashCommand(kind="command", name="help"),
+        TerminalCommand(kind="input", input="ls"),
+        Interrupt(),
+        Compact(),
+        Resolution("e", {"action": "decline", "content": {"reason": "no"}}),
+    ],
+)
+def test_what_is_written_for_the_wire_is_read_from_it(given: Input) -> None:
+    wire = json.loads(json.dumps(input_to_wire(given)))
+    again = input_from_wire(wire)
+    assert type(again) is type(given) and input_to_wire(again)["type"] == wire["type"]
+    told, read = ({**event["data"], "id": "", "created_at": 0} for event in (wire, input_to_wire(again)))
+    assert told == read
