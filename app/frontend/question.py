@@ -10,14 +10,18 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from app.frontend.call_words import target_of
 from app.frontend.card_body import Body, Part, arguments_part, diff_part
 from app.frontend.form_field import Field
 from app.terminal.glyphs import Glyphs
 from app.terminal.text_rows import RowSpans, Span, cut, spread, wrapped
-from tools.permission.preview import clean, one_row, value_text, visible
+from tools.permission.preview import Preview, clean, one_row, value_text, visible
+
+if TYPE_CHECKING:
+    from app.sessions.questions import Offer
+    from app.sessions.shapes import ElicitationParams
 
 Json = dict[str, Any]
 Kind = Literal["call", "form"]
@@ -66,55 +70,56 @@ class Question:
     tool: str = ""
     call_id: str = ""
     arguments: Json = field(default_factory=dict[str, Any])
-    details: Json = field(default_factory=dict[str, Any])
-    offers: tuple[Json, ...] = ()
+    preview: Preview = field(default_factory=lambda: Preview(""))
+    offers: tuple[Offer, ...] = ()
     choices: tuple[FormChoice, ...] = ()
     fields: tuple[Field, ...] = ()
     edited: bool = False
     """The arguments are a person's own, in place of the model's."""
 
     @classmethod
-    def of(cls, session_id: str, event: Mapping[str, Any]) -> Question:
-        """The question in an event's wire form; `session_id` is the chat that showed it."""
-        params = _json(event.get("params"))
-        schema = _json(params.get("requestedSchema"))
+    def of(cls, session_id: str, elicitation_id: str, asked: ElicitationParams) -> Question:
+        """The question that an event asked; `session_id` is the chat that showed it."""
+        from app.sessions.questions import CallQuestion
+
+        found = cls(elicitation_id, asked.target_session_id or session_id, "form", "")
+        if isinstance(asked, CallQuestion):
+            return replace(
+                found,
+                kind="call",
+                message=clean(asked.message),
+                tool=asked.tool,
+                call_id=asked.call_id,
+                arguments=asked.arguments,
+                preview=asked.decision.preview,
+                offers=asked.offers,
+            )
+        schema = _json(asked.requestedSchema)
         properties = _json(schema.get("properties"))
-        is_call = params.get("phase") == "tool_call" and isinstance(params.get("tool"), str)
         required = [str(name) for name in _list(schema.get("required"))]
-        return cls(
-            id=str(event.get("elicitation_id")),
-            session_id=str(params.get("target_session_id") or session_id),
-            kind="call" if is_call else "form",
-            message=(clean if is_call else visible)(str(params.get("message") or "")),
-            tool=str(params.get("tool") or ""),
-            call_id=str(params.get("call_id") or ""),
-            arguments=_json(params.get("arguments")),
-            details=_json(params.get("details")),
-            offers=tuple(_json(offer) for offer in _list(params.get("offers"))),
-            choices=() if is_call else _choices(str(params.get("policy_name")), properties),
-            fields=() if is_call else _fields(properties, required),
+        return replace(
+            found,
+            message=visible(asked.message or ""),
+            choices=_choices(asked.policy_name, properties),
+            fields=_fields(properties, required),
         )
 
-    def offers_for(self, scope: Scope) -> list[Json]:
+    def offers_for(self, scope: Scope) -> list[Offer]:
         """The rules that may be saved for `scope`, narrow first."""
-        return [offer for offer in self.offers if scope in offer.get("scopes", ("session", "always"))]
+        return [offer for offer in self.offers if offer.scope == scope]
 
-    def offer(self, scope: Scope, wider: int = 0) -> Json | None:
+    def offer(self, scope: Scope, wider: int = 0) -> Offer | None:
         """One rule that may be saved for `scope`: the narrowest, or the one so many steps wider, around."""
         found = self.offers_for(scope)
         return found[wider % len(found)] if found else None
 
     def without(self, scope: Scope) -> Question:
         """The question where nothing can be remembered for `scope`."""
-        kept: list[Json] = []
-        for offer in self.offers:
-            scopes = [one for one in offer.get("scopes", ("session", "always")) if one != scope]
-            kept += [{**offer, "scopes": scopes}] if scopes else []
-        return replace(self, offers=tuple(kept))
+        return replace(self, offers=tuple(offer for offer in self.offers if offer.scope != scope))
 
     def with_arguments(self, arguments: Json) -> Question:
         """The question about a person's own arguments, of which nothing is known but themselves."""
-        return replace(self, message=_OWN, arguments=arguments, details={}, offers=(), edited=True)
+        return replace(self, message=_OWN, arguments=arguments, preview=Preview(""), offers=(), edited=True)
 
     @property
     def target(self) -> str:
@@ -135,8 +140,7 @@ class Question:
     @property
     def diff(self) -> str:
         """The change a call makes to a file; empty where it changes none."""
-        found = self.details.get("diff")
-        return found if isinstance(found, str) else ""
+        return self.preview.diff
 
 
 def title_row(
@@ -213,18 +217,18 @@ def _long_facts(question: Question, cells: int) -> list[str]:
 
 
 def _touches(question: Question) -> list[str]:
-    touches = [_in_one_row(line) for line in _list(question.details.get("touches"))]
+    touches = [_in_one_row(line) for line in question.preview.touches]
     if question.diff and touches == [f"writes {question.target}"] and len(touches[0]) <= SHORT_TARGET:
         return []  # the title tells it, whole
     return touches
 
 
 def _sandbox(question: Question) -> str:
-    return _in_one_row(question.details.get("sandbox") or "")
+    return _in_one_row(question.preview.sandbox)
 
 
-def _in_one_row(text: object) -> str:
-    return clean(str(text)).replace("\n", " ")
+def _in_one_row(text: str) -> str:
+    return clean(text).replace("\n", " ")
 
 
 def scope_row(question: Question, name: str, wider: int, label: Callable[[str], str]) -> RowSpans:
@@ -259,9 +263,9 @@ def scope_row(question: Question, name: str, wider: int, label: Callable[[str], 
             return [*said, (" refuses and stops the reply", "$muted")]
 
 
-def rule_text(offer: Mapping[str, Any]) -> str:
+def rule_text(offer: Offer) -> str:
     """What a rule allows, in words."""
-    return _in_one_row(offer.get("text", ""))
+    return _in_one_row(offer.text)
 
 
 def _form_rows(question: Question, cells: int) -> list[RowSpans]:
@@ -276,7 +280,7 @@ def _first(question: Question, cells: int) -> str:
     return rows[0]
 
 
-def _choices(policy: str, properties: Json) -> tuple[FormChoice, ...]:
+def _choices(policy: str | None, properties: Json) -> tuple[FormChoice, ...]:
     """The answers of a form whose one field is a choice or a yes-or-no."""
     if len(properties) != 1:
         return ()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from app.frontend.question import Question, body_of, fact_rows, title_row
+from app.sessions.questions import CallQuestion
 from app.terminal.confirm import agreed
 from app.terminal.glyphs import ASCII
 
@@ -16,9 +17,9 @@ _LEAST_CELLS, _MOST_CELLS = 40, 100
 ONCE = "Run this call once?"
 
 
-async def allows(session_id: str, elicitation_id: str, params: Mapping[str, Any]) -> bool:
+async def allows(session_id: str, elicitation_id: str, asked: CallQuestion) -> bool:
     """Whether the person lets a call run. The answer is read beside the event loop, which may stop."""
-    question = Question.of(session_id, {"elicitation_id": elicitation_id, "params": dict(params)})
+    question = Question.of(session_id, elicitation_id, asked)
     return await _beside(lambda: agreed(f"{shown(question)}\n{ONCE}"))
 
 

@@ -30,6 +30,7 @@ from app.sessions.events import (
 from app.sessions.hooks import ElicitationRequestCtx, StreamHooks
 from app.sessions.items import FunctionCall, FunctionCallOutput, Message, Reasoning, arguments_of, input_text
 from app.sessions.manager import SessionManager
+from app.sessions.questions import CallQuestion
 from app.sessions.snapshot import SessionSnapshot
 from app.terminal.output import is_terminal, notify
 from backend.types import ChatOutcome, Finish, ReasoningPiece, TextPiece, ToolCall
@@ -188,18 +189,18 @@ class FollowedTurn:
         self.answer.denied.append(entry)
 
     async def _refuse(self, context: ElicitationRequestCtx) -> bool:
-        params = context.params
-        if params.get("phase") == "tool_call" and self.asks:
+        asked = context.params
+        if isinstance(asked, CallQuestion) and self.asks:
             from app.oneshot.asking import allows
 
             async with self._asking:
-                if await allows(self.session.id, context.elicitation_id, params):
+                if await allows(self.session.id, context.elicitation_id, asked):
                     return True
-            self._deny(str(params["call_id"]), str(params["tool"]), params["arguments"], DECLINED_HERE)
+            self._deny(asked.call_id, asked.tool, asked.arguments, DECLINED_HERE)
             return False
-        if params.get("phase") == "tool_call":
+        if isinstance(asked, CallQuestion):
             self._unasked += 1
-            self._deny(str(params["call_id"]), str(params["tool"]), params["arguments"], UNASKED)
+            self._deny(asked.call_id, asked.tool, asked.arguments, UNASKED)
         target = context.target_session_id or self.session.id
         await self.manager.resolve_elicitation(target, context.elicitation_id, _NO_ANSWER)
         return False

@@ -94,7 +94,7 @@ class Dialog:
             return None
         until = "in this chat" if scope == "session" else "always; /tools removes it"
         self.page.news(f"Allowed {until}: {rule_text(offer)}")
-        return _accept({"scope": scope, "rule": offer["id"]})
+        return _accept({"scope": scope, "rule": offer.id})
 
     def _refused(self, said: str, reason: str | None) -> Mapping[str, Any]:
         """A no; other words refuse too, and the model is told them."""

@@ -59,6 +59,7 @@ from app.sessions.items import (
 from app.terminal.figures import short_count
 
 if TYPE_CHECKING:
+    from app.sessions.shapes import PendingElicitation
     from app.sessions.snapshot import SessionSnapshot
 
 DEFAULT_NAME = "model"
@@ -396,11 +397,11 @@ class Narrator:
 
     def _ask(self, event: ElicitationRequestEvent) -> None:
         self._end_thought()
-        self.reopen(event.to_wire())
+        self.reopen(event)
 
-    def reopen(self, event: Mapping[str, Any]) -> None:
-        """Show an open question, in its wire form."""
-        question = Question.of(self.session_id, event)
+    def reopen(self, event: ElicitationRequestEvent | PendingElicitation) -> None:
+        """Show an open question."""
+        question = Question.of(self.session_id, event.elicitation_id, event.params)
         # Of a private chat nothing is kept for good.
         self.questions.append(question.without("always") if self.private else question)
         self._show_question()

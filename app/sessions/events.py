@@ -12,7 +12,7 @@ from typing import ClassVar, TypeAlias
 from app.characters import clean_fields
 from app.sessions.items import Item
 from app.sessions.records import Json, now, to_json
-from app.sessions.shapes import ConsumedInput, Interruption, shape_fields
+from app.sessions.shapes import ConsumedInput, ElicitationParams, Interruption, shape_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -403,7 +403,7 @@ class CompactionFailedEvent(SessionEvent):
 class ElicitationRequestEvent(SessionEvent):
     type: ClassVar[str] = "response.elicitation_request"
     elicitation_id: str
-    params: Json
+    params: ElicitationParams
     method: str = "elicitation/create"
 
 

@@ -254,7 +254,7 @@ class HookState:
 
     async def answer(self, event: ElicitationRequestEvent) -> Json:
         """What the elicitation hook says, as a resolution; no is the answer where it says nothing."""
-        params = ElicitationParams(event.params)
+        params = event.params
         context = ElicitationRequestCtx(
             elicitation_id=event.elicitation_id,
             message=params.message or "",

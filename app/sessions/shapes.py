@@ -12,7 +12,7 @@ class Shape(Json):
     """A JSON object. The members that a class names are attributes too, None where they are not set."""
 
     def __getattr__(self, name: str) -> Any:
-        if name in self or name in type(self).__annotations__:
+        if name in self or any(name in vars(kind).get("__annotations__", ()) for kind in type(self).__mro__):
             return self.get(name)
         raise AttributeError(f"{type(self).__name__} has no {name!r}.")
 
@@ -60,6 +60,19 @@ class ElicitationParams(Shape):
     policy_names: list[str] | None
     content_preview: str | None
     target_session_id: str | None
+
+    def asked_by(self, session_id: str) -> Self:
+        """The question as those above hear it, of the session `session_id` or of one below it."""
+        return type(self)({"target_session_id": session_id, **self})
+
+
+class PendingElicitation(Shape):
+    """An open question, as the event told it that asked."""
+
+    type: str
+    elicitation_id: str
+    method: str
+    params: ElicitationParams
 
 
 class ConsumedInput(Shape):

@@ -8,7 +8,7 @@ from typing import Any, Self, TypeAlias
 
 from app.sessions.items import Item, item_from_wire
 from app.sessions.records import Json, to_json
-from app.sessions.shapes import shape_fields
+from app.sessions.shapes import PendingElicitation, shape_fields
 from app.sessions.store.rows import SessionRecord
 
 SNAPSHOT_ITEMS = 200
@@ -39,7 +39,7 @@ class SessionSnapshot:
     parent_session_id: str | None = None
     workspace: str | None = None
     draft: str = ""
-    pending_elicitations: list[Json] = field(default_factory=list[Json])
+    pending_elicitations: list[PendingElicitation] = field(default_factory=list[PendingElicitation])
     pending_inputs: list[Json] = field(default_factory=list[Json])
 
     def __post_init__(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 from app import paths
 from app.open_stores import open_files
 from app.sessions.errors import FiresideError, InvalidInputError
-from app.sessions.records import Json
+from app.sessions.records import Json, plain
 from app.sessions.turn.arguments import UnfitError, fitting
 from tools.context import Cancellation as Cancellation
 from tools.context import Delegation as Delegation
@@ -30,6 +30,7 @@ from tools.permission.permissions import Decision as Decision
 from tools.permission.permissions import decide
 from tools.permission.rules import Mode as Mode
 from tools.permission.rules import Rule
+from tools.permission.rules import Scope as Scope
 from tools.permission.scope_options import ScopeOption as ScopeOption
 from tools.permission.scope_options import why_not_obeyed
 from tools.registry import ToolRegistry, UnknownToolError
@@ -227,7 +228,7 @@ def why_ignored(rule: Json) -> str:
 
 def saved(option: ScopeOption) -> Json:
     """The rule that a person is offered, as it is kept."""
-    return {**asdict(option.rule), "text": option.text, "scopes": [option.scope]}
+    return plain({**asdict(option.rule), "text": option.text, "scopes": [option.scope]})
 
 
 def _made(item: Any) -> Tool:

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from app.sessions.events import SessionNoticeEvent
 from app.sessions.items import DECLINED, FunctionCall
+from app.sessions.questions import CallQuestion, Offer
 from app.sessions.records import Json
 from app.sessions.store.ledger import AuditEntry, Rule
-from app.sessions.turn.elicit import Answer, shortened
+from app.sessions.turn.elicit import Answer
 from app.sessions.turn.toolbox import is_as_wide
 
 if TYPE_CHECKING:
     from app.sessions.tools_adapter import Decision, Tool
     from app.sessions.turn.state import TurnState
 
-SCOPES = ("once", "session", "always")
 MAX_REASON_CHARS = 2000
 
 
@@ -109,7 +109,14 @@ class Approval:
     async def _ask(self, asked: Decision) -> tuple[Decision, Rule | None]:
         """What a person says, and the rule to save, unless what is allowed by now refuses."""
         number = self._number
-        asking = asyncio.create_task(self._live.elicitations.ask(self._question(asked)))
+        question = CallQuestion(
+            message=asked.reason,
+            tool=self.tool.name,
+            call_id=self._call.call_id,
+            decision=asked,
+            offers=_offers(asked),
+        )
+        asking = asyncio.create_task(self._live.elicitations.ask(question))
         changing = asyncio.create_task(self._changes.after(number))
         try:
             while not asking.done():
@@ -130,29 +137,6 @@ class Approval:
             if now.verdict == "deny":
                 return now, None
         return found, rule
-
-    def _question(self, asked: Decision) -> Json:
-        preview = asked.preview
-        return {
-            "mode": "form",
-            "message": asked.reason,
-            "requestedSchema": {},
-            "phase": "tool_call",
-            "policy_name": "approvals",
-            "content_preview": shortened(preview.text),
-            "preview": preview.text,
-            "details": {
-                "call": preview.call,
-                "diff": preview.diff,
-                "sandbox": preview.sandbox,
-                "touches": list(preview.touches),
-            },
-            "tool": self.tool.name,
-            "call_id": self._call.call_id,
-            "arguments": asked.arguments,
-            "offers": _offers(asked),
-            "scopes": list(SCOPES if asked.scope_offer else SCOPES[:1]),
-        }
 
     async def _answered(self, asked: Decision, answer: Answer) -> tuple[Decision, Rule | None]:
         content = answer.content
@@ -190,14 +174,13 @@ class Approval:
     def _rule(self, asked: Decision, content: Json) -> Rule | None:
         """The rule to save: one of those that were offered, in a scope it was offered for."""
         scope = content.get("scope", "once")
-        offers = [offer for offer in _offers(asked) if scope in offer["scopes"]]
+        offers = [offer for offer in _offers(asked) if offer.scope == scope]
         if "rule" in content:
-            offers = [offer for offer in offers if content["rule"] in (offer["id"], offer)]
+            offers = [one for one in offers if content["rule"] in (one.id, {**one.rule, "id": one.id})]
         if not offers:
             return None
-        kept = {name: value for name, value in offers[0].items() if name != "id"}
         session_id = self._live.id if scope == "session" else None
-        return Rule(self.tool.name, kept, self.tool.digest, session_id)
+        return Rule(self.tool.name, offers[0].rule, self.tool.digest, session_id)
 
 
 def denial(decision: Decision) -> str:
@@ -208,8 +191,11 @@ def denial(decision: Decision) -> str:
     return f"{who}{f': {decision.reason}' if decision.reason else '.'}"
 
 
-def _offers(asked: Decision) -> list[Json]:
+def _offers(asked: Decision) -> tuple[Offer, ...]:
     """The rules that may be saved, each named by its place."""
     from app.sessions.tools_adapter import saved
 
-    return [{**saved(option), "id": str(number)} for number, option in enumerate(asked.scope_offer)]
+    return tuple(
+        Offer(str(number), option.scope, option.text, saved(option))
+        for number, option in enumerate(asked.scope_offer)
+    )

@@ -18,6 +18,7 @@ from app.sessions.events import (
     ResponseRetryEvent,
 )
 from app.sessions.items import HAD_PRINTED, STOPPED, FunctionCall, FunctionCallOutput, Item
+from app.sessions.questions import FormQuestion
 from app.sessions.records import Json
 from app.sessions.store.rows import Change
 from app.sessions.turn.approvals import Approval, denial
@@ -215,8 +216,10 @@ class Calls:
         shown = self._printing[call.call_id] = _LiveOutput(turn, call.call_id)
 
         async def ask(form: Form) -> Json | None:
-            params = {"mode": "form", "phase": "tool_input", "tool": call.name, "message": form.message}
-            answer = await live.elicitations.ask({**params, "requestedSchema": form.schema})
+            question = FormQuestion(
+                message=form.message, phase="tool_input", tool=call.name, schema=form.schema
+            )
+            answer = await live.elicitations.ask(question)
             return answer.content if answer.accepted else None
 
         context = ToolContext(

@@ -22,6 +22,7 @@ from app.sessions.events import (
     SessionNoticeEvent,
 )
 from app.sessions.items import Compaction, FunctionCallOutput, Item, Message
+from app.sessions.questions import FormQuestion
 from app.sessions.records import Json
 from app.sessions.turn import media
 from app.sessions.turn.history import MIN_TOOL_CHARS, Turn, after_compaction, cut_middle, turns_of
@@ -183,21 +184,19 @@ class Context:
             await self._shorten_results(tokens)
 
     async def _ask(self, tokens: int) -> str:
-        answer = await self._live.elicitations.ask(
-            {
-                "mode": "form",
-                "phase": "llm_request",
-                "policy_name": "context",
-                "message": f"The conversation has {tokens} tokens, "
-                f"but the context has room for {self._window}"
-                f"{'' if tokens >= self._window else f', of which {self._room} are kept for a reply'}.",
-                "requestedSchema": {
-                    "type": "object",
-                    "properties": {"choice": {"type": "string", "enum": ["compact", "drop", "error"]}},
-                    "required": ["choice"],
-                },
-            }
+        said = f"The conversation has {tokens} tokens, but the context has room for {self._window}"
+        kept = "" if tokens >= self._window else f", of which {self._room} are kept for a reply"
+        question = FormQuestion(
+            message=f"{said}{kept}.",
+            phase="llm_request",
+            policy_name="context",
+            schema={
+                "type": "object",
+                "properties": {"choice": {"type": "string", "enum": ["compact", "drop", "error"]}},
+                "required": ["choice"],
+            },
         )
+        answer = await self._live.elicitations.ask(question)
         choice = answer.content.get("choice", "compact") if answer.accepted else "error"
         return choice if choice in ("compact", "drop") else "error"
 

@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 from app.characters import clean
 from app.sessions.events import ElicitationRequestEvent, ElicitationResolvedEvent, SessionEvent
+from app.sessions.questions import Question
 from app.sessions.records import Json, new_id
+from app.sessions.shapes import PendingElicitation
 
 Action = Literal["accept", "decline", "cancel"]
 ASK_TIMEOUT_S = 86_400.0
-PREVIEW_CHARS = 1024
-CUT_MARK = " [...]"
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,22 @@ class Elicitations:
         self._pending: dict[str, _Pending] = {}
 
     @property
-    def pending(self) -> list[Json]:
-        """The open questions with their whole payloads, oldest first."""
-        return [pending.event.to_wire() for pending in self._pending.values()]
+    def pending(self) -> list[PendingElicitation]:
+        """The open questions, oldest first."""
+        events = (pending.event for pending in self._pending.values())
+        return [
+            PendingElicitation(
+                type=event.type,
+                elicitation_id=event.elicitation_id,
+                params=event.params,
+                method=event.method,
+            )
+            for event in events
+        ]
 
-    async def ask(self, params: Mapping[str, Any], *, timeout_s: float = ASK_TIMEOUT_S) -> Answer:
+    async def ask(self, question: Question, *, timeout_s: float = ASK_TIMEOUT_S) -> Answer:
         """Ask and wait. Time that runs out is "cancel"; whoever waits may also be cancelled."""
-        event = ElicitationRequestEvent(elicitation_id=new_id("elicit"), params=dict(params))
+        event = ElicitationRequestEvent(elicitation_id=new_id("elicit"), params=question)
         pending = _Pending(event, asyncio.get_running_loop().create_future())
         self._pending[event.elicitation_id] = pending
         try:
@@ -92,8 +101,3 @@ def read_answer(result: Mapping[str, Any]) -> Answer:
             return Answer("cancel", kept)
         case _:
             return Answer("decline", kept)
-
-
-def shortened(text: str) -> str:
-    """A preview of at most 1,024 characters."""
-    return text if len(text) <= PREVIEW_CHARS else text[:PREVIEW_CHARS] + CUT_MARK

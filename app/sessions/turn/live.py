@@ -28,6 +28,7 @@ from app.sessions.events import (
 from app.sessions.file_records import SessionFile
 from app.sessions.items import Item, Message, title_of
 from app.sessions.records import ASKED_ONCE, Json, is_asked_once, new_id, plain
+from app.sessions.shapes import PendingElicitation
 from app.sessions.store.ledger import Ledger
 from app.sessions.store.recovery import recover_session
 from app.sessions.store.rows import Change, SessionRecord
@@ -144,7 +145,7 @@ class LiveSession:
         self.hub.publish(event)
         if self.parent is not None and isinstance(event, ElicitationRequestEvent | ElicitationResolvedEvent):
             if isinstance(event, ElicitationRequestEvent):
-                event = replace(event, params={"target_session_id": self.id, **event.params})
+                event = replace(event, params=event.params.asked_by(self.id))
             self.parent.publish(event)
 
     async def set_status(self, status: str, response_id: str | None = None, **fields: Any) -> None:
@@ -347,12 +348,12 @@ class LiveSession:
                 self.queue[place] = content
             self.publish_queue()
 
-    def pending_with_children(self) -> list[Json]:
-        """The open questions of this session and of those below it, with their whole payloads."""
+    def pending_with_children(self) -> list[PendingElicitation]:
+        """The open questions of this session and of those below it."""
         found = self.elicitations.pending
         for child in self.services.children.of(self.id):
             for event in child.pending_with_children():
-                found.append({**event, "params": {"target_session_id": child.id, **event["params"]}})
+                found.append(PendingElicitation({**event, "params": event.params.asked_by(child.id)}))
         return found
 
     def give_client_result(self, call_id: str, output: str) -> None:

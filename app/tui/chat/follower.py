@@ -305,11 +305,10 @@ class Follower:
             self._view.page.changed(call)
 
     def _asked(self, event: ElicitationRequestEvent) -> None:
-        question = Question.of(self._id, event.to_wire())
+        question = Question.of(self._id, event.elicitation_id, event.params)
         self._facts.questions.append(question)
-        call_id = event.params.get("call_id")
-        if self._view.reply is not None and isinstance(call_id, str):
-            self._view.reply.set_asking(call_id, True)
+        if self._view.reply is not None and question.call_id:
+            self._view.reply.set_asking(question.call_id, True)
         self._changed("asked")
 
     def _resolved(self, elicitation_id: str) -> None:

@@ -115,7 +115,9 @@ class ChatView:
         """Take what the store knows of the session beside its items."""
         facts = self.facts
         facts.status, facts.title = snapshot.status, snapshot.title or ""
-        facts.questions = [Question.of(snapshot.id, event) for event in snapshot.pending_elicitations]
+        facts.questions = [
+            Question.of(snapshot.id, one.elicitation_id, one.params) for one in snapshot.pending_elicitations
+        ]
         facts.take_queue(snapshot.pending_inputs)
         self.has_older = snapshot.has_more_items
 

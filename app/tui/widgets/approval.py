@@ -316,7 +316,7 @@ class ApprovalCard(QuestionCard):
                 scope: Scope = "session" if self._choosing == "allow_chat" else "always"
                 offer = question.offer(scope, self._wider)
                 assert offer is not None
-                self._answer("accept", {"scope": scope, "rule": offer.get("id")})
+                self._answer("accept", {"scope": scope, "rule": offer.id})
             case "escape":
                 self._choosing, self._spoken = "", ""
             case "left" | "right":

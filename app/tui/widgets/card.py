@@ -328,7 +328,7 @@ class QuestionCard(Vertical, can_focus=True):
             return [[(why, "$muted")]]
         rows: list[RowSpans] = []
         told = [question.offer(scope, self._wider) for scope in SCOPES]
-        if len(offered) == 2 and told[0] and told[1] and told[0].get("text") == told[1].get("text"):
+        if len(offered) == 2 and told[0] and told[1] and told[0].text == told[1].text:
             keys = f"{self._label('allow_chat')}, {self._label('allow_always')}"
             rows += self._cut_rows(
                 [(keys, "bold $approval"), *scope_row(question, "", self._wider, self._label)]

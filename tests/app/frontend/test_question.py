@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -10,8 +11,12 @@ from rich.cells import cell_len
 from app.frontend.card_body import diff_rows
 from app.frontend.form_field import Field, read_field
 from app.frontend.question import Question, body_of
+from app.sessions.events import ElicitationRequestEvent
+from app.sessions.questions import CallQuestion, FormQuestion, Offer
 from app.terminal.glyphs import ASCII, UNICODE, Glyphs
 from app.terminal.text_rows import pieces, wrapped
+from tools.permission.permissions import Decision
+from tools.permission.preview import Preview
 
 DIFF = """--- a
 +++ b
@@ -62,41 +67,56 @@ def test_controls_in_a_diff_are_written_out() -> None:
     assert "\u241b[8m" in found and "U+202E" in found
 
 
+def form(schema: Any, policy: str | None = None) -> FormQuestion:
+    return FormQuestion(message="", phase="tool_input", schema=schema, policy_name=policy)
+
+
 def test_a_call_shows_every_argument_and_a_form_its_choices() -> None:
-    call = Question.of(
-        "s1",
-        {
-            "elicitation_id": "e1",
-            "params": {
-                "phase": "tool_call",
-                "tool": "run",
-                "arguments": {"command": "ls\n\u202eevil", "count": 3},
-                "offers": [{"text": "ls", "scopes": ["session"], "id": "0"}],
-                "target_session_id": "child",
-            },
-        },
+    arguments = {"command": "ls\n\u202eevil", "count": 3}
+    asked = CallQuestion(
+        message="Sure?",
+        tool="run",
+        call_id="c1",
+        decision=Decision("ask", "Sure?", arguments=arguments),
+        offers=(Offer("0", "session", "ls", {}),),
+        target_session_id="child",
     )
+    call = Question.of("s1", "e1", asked)
     assert (call.kind, call.session_id, call.tool) == ("call", "child", "run")
     assert call.offer("session") is not None and call.offer("always") is None
     shown = "\n".join("".join(text for text, _ in row) for row in body_of(call, 60, UNICODE).rows(0, 99))
     assert "ls" in shown and "U+202E" in shown and "3" in shown
     schema = {"properties": {"choice": {"enum": ["compact", "drop", "error"]}}}
-    form = Question.of(
-        "s1",
-        {"elicitation_id": "e2", "params": {"policy_name": "context", "requestedSchema": schema}},
-    )
-    assert [(one.key, one.value) for one in form.choices] == [
+    assert [(one.key, one.value) for one in Question.of("s1", "e1", form(schema, "context")).choices] == [
         ("1", {"choice": "compact"}),
         ("2", {"choice": "drop"}),
         ("3", {"choice": "error"}),
     ]
 
 
-@pytest.mark.parametrize("event", [{}, {"params": None}, {"params": {"offers": [1], "arguments": "no"}}])
-def test_a_malformed_question_is_still_a_question(event: dict[str, object]) -> None:
-    question = Question.of("s", event)
+@pytest.mark.parametrize("schema", [{}, {"properties": 5}, {"properties": {"a": None}, "required": 1}])
+def test_a_malformed_question_is_still_a_question(schema: Any) -> None:
+    question = Question.of("s", "e1", form(schema))
     assert question.kind == "form"
     body_of(question, 40, UNICODE)
+
+
+def test_a_question_is_the_json_of_its_request_too() -> None:
+    decision = Decision("ask", "why", Preview("run", touches=("a", "b")), arguments={"n": 1})
+    offers = (Offer("0", "session", "n", {"kind": "call", "text": "n", "scopes": ["session"]}),)
+    call = CallQuestion(message="why", tool="run", call_id="c1", decision=decision, offers=offers)
+    event = ElicitationRequestEvent(elicitation_id="e1", params=call)
+    wire = json.loads(json.dumps(event.to_wire()))["params"]
+    assert wire["details"] == {"call": "run", "diff": "", "sandbox": "", "touches": ["a", "b"]}
+    assert wire["offers"] == [{"kind": "call", "text": "n", "scopes": ["session"], "id": "0"}]
+    assert (wire["arguments"], wire["phase"], wire["message"]) == ({"n": 1}, "tool_call", "why")
+    assert (call.url, call.policy_name, call.mode) == (None, "approvals", "form")
+    above = call.asked_by("child").asked_by("parent")
+    assert above["target_session_id"] == above.target_session_id == "child"
+    assert above.decision is decision and {**above, "target_session_id": None} == {
+        **call,
+        "target_session_id": None,
+    }
 
 
 def test_fields_are_read_by_their_kind() -> None:
@@ -133,7 +153,7 @@ def test_a_field_among_others_takes_one_of_its_choices() -> None:
         "name": {"type": "string", "minLength": 2, "maxLength": 4},
     }
     schema = {"properties": properties, "required": ["colour", "size"]}
-    question = Question.of("s", {"params": {"requestedSchema": schema}})
+    question = Question.of("s", "e1", form(schema))
     colour, size, least, name = question.fields
     assert "red" in colour.title and "dark blue" in colour.title and "1" in size.title
     assert read_field(colour, "dark blue") == "dark blue"
@@ -183,8 +203,6 @@ def test_a_name_looks_like_no_value_and_like_no_other_name(glyphs: Glyphs) -> No
 
 
 def test_choices_of_a_form_that_differ_look_different() -> None:
-    event = {
-        "params": {"requestedSchema": {"properties": {"it": {"enum": [1, "1", True, "True", None, ""]}}}}
-    }
-    labels = [choice.label for choice in Question.of("s", event).choices]
+    event = form({"properties": {"it": {"enum": [1, "1", True, "True", None, ""]}}})
+    labels = [choice.label for choice in Question.of("s", "e1", event).choices]
     assert len(set(labels)) == 6 and all(labels)

@@ -357,7 +357,7 @@ async def test_what_became_of_edited_arguments_is_shown() -> None:
 
 async def test_calls_of_one_id_in_two_rounds_are_two() -> None:
     scripts = [[call(text="x")], [call(text="y")], ["done"]]
-    async with running(scripts, tools=[Recorder()], approve="all") as run:
+    async with running(scripts, tools=[Recorder("nothing")]) as run:
         await run.ask("go")
         entries = [one for one in run.entries if isinstance(one, ToolEntry)]
         assert [entry.state for entry in entries] == ["done", "done"]
@@ -379,8 +379,8 @@ async def test_a_wider_rule_is_shown_before_it_is_saved(tmp_path: Path) -> None:
 
 async def test_the_rounds_of_the_command_line_hold() -> None:
     scripts = [[call(text=str(number))] for number in range(3)]
-    tool = Recorder()
-    async with running(scripts, tools=[tool], approve="all", start={"max_turns": 1}) as run:
+    tool = Recorder("nothing")
+    async with running(scripts, tools=[tool], start={"max_turns": 1}) as run:
         await run.send("do it")
         await run.until(lambda: any("number of rounds" in row for row in run.screen()))
         await run.until(lambda: not run.app.chat.busy)

@@ -45,9 +45,8 @@ async def test_a_form_its_titles_its_choices_and_its_defaults(kind: str) -> None
     }
     if kind == "choice":
         field = {"type": "string", "enum": [ODD, f"{ODD}2"], "title": ODD}
-    tool = Asker(schema={"type": "object", "properties": {ODD: field, "x": {"type": "string"}}})
-    if kind == "choice":
-        tool.schema["properties"].pop("x")
+    properties = {ODD: field} if kind == "choice" else {ODD: field, "x": {"type": "string"}}
+    tool = Asker(schema={"type": "object", "properties": properties})
     async with running([[call()], ["done"]], tools=[tool]) as run:
         await asked(run)
         if kind != "choice":
