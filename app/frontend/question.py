@@ -20,7 +20,7 @@ from app.terminal.text_rows import RowSpans, Span, cut, spread, wrapped
 from tools.permission.preview import Preview, clean, one_row, value_text, visible
 
 if TYPE_CHECKING:
-    from app.sessions.questions import Offer
+    from app.sessions.questions import RuleOption
     from app.sessions.shapes import ElicitationParams
 
 Json = dict[str, Any]
@@ -71,7 +71,7 @@ class Question:
     call_id: str = ""
     arguments: Json = field(default_factory=dict[str, Any])
     preview: Preview = field(default_factory=lambda: Preview(""))
-    offers: tuple[Offer, ...] = ()
+    offers: tuple[RuleOption, ...] = ()
     choices: tuple[FormChoice, ...] = ()
     fields: tuple[Field, ...] = ()
     edited: bool = False
@@ -104,11 +104,11 @@ class Question:
             fields=_fields(properties, required),
         )
 
-    def offers_for(self, scope: Scope) -> list[Offer]:
+    def offers_for(self, scope: Scope) -> list[RuleOption]:
         """The rules that may be saved for `scope`, narrow first."""
         return [offer for offer in self.offers if offer.scope == scope]
 
-    def offer(self, scope: Scope, wider: int = 0) -> Offer | None:
+    def offer(self, scope: Scope, wider: int = 0) -> RuleOption | None:
         """One rule that may be saved for `scope`: the narrowest, or the one so many steps wider, around."""
         found = self.offers_for(scope)
         return found[wider % len(found)] if found else None
@@ -263,7 +263,7 @@ def scope_row(question: Question, name: str, wider: int, label: Callable[[str], 
             return [*said, (" refuses and stops the reply", "$muted")]
 
 
-def rule_text(offer: Offer) -> str:
+def rule_text(offer: RuleOption) -> str:
     """What a rule allows, in words."""
     return _in_one_row(offer.text)
 

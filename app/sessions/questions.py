@@ -18,7 +18,7 @@ CUT_MARK = " [...]"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Question(ElicitationParams):
+class SessionQuestion(ElicitationParams):
     """A question. `target_session_id` is the session below that asks; None for the one it is told in."""
 
     message: str
@@ -40,7 +40,7 @@ class Question(ElicitationParams):
 
 
 @dataclass(frozen=True)
-class Offer:
+class RuleOption:
     """A rule that may be saved with a yes. `id` names it in the answer."""
 
     id: str
@@ -50,7 +50,7 @@ class Offer:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CallQuestion(Question):
+class CallQuestion(SessionQuestion):
     """Whether one call may run."""
 
     phase: str | None = "tool_call"
@@ -58,7 +58,7 @@ class CallQuestion(Question):
     call_id: str
     decision: Decision
     """What it would touch, and what may be remembered."""
-    offers: tuple[Offer, ...] = ()
+    offers: tuple[RuleOption, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -84,7 +84,7 @@ class CallQuestion(Question):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FormQuestion(Question):
+class FormQuestion(SessionQuestion):
     """A few things that a tool, or the chat itself, has to know. `schema` is a flat JSON Schema."""
 
     schema: Json

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from app.sessions.events import SessionNoticeEvent
 from app.sessions.items import DECLINED, FunctionCall
-from app.sessions.questions import CallQuestion, Offer
+from app.sessions.questions import CallQuestion, RuleOption
 from app.sessions.records import Json
 from app.sessions.store.ledger import AuditEntry, Rule
 from app.sessions.turn.elicit import Answer
@@ -191,11 +191,11 @@ def denial(decision: Decision) -> str:
     return f"{who}{f': {decision.reason}' if decision.reason else '.'}"
 
 
-def _offers(asked: Decision) -> tuple[Offer, ...]:
+def _offers(asked: Decision) -> tuple[RuleOption, ...]:
     """The rules that may be saved, each named by its place."""
     from app.sessions.tools_adapter import saved
 
     return tuple(
-        Offer(str(number), option.scope, option.text, saved(option))
+        RuleOption(str(number), option.scope, option.text, saved(option))
         for number, option in enumerate(asked.scope_offer)
     )

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from app.characters import clean
 from app.sessions.events import ElicitationRequestEvent, ElicitationResolvedEvent, SessionEvent
-from app.sessions.questions import Question
+from app.sessions.questions import SessionQuestion
 from app.sessions.records import Json, new_id
 from app.sessions.shapes import PendingElicitation
 
@@ -56,7 +56,7 @@ class Elicitations:
             for event in events
         ]
 
-    async def ask(self, question: Question, *, timeout_s: float = ASK_TIMEOUT_S) -> Answer:
+    async def ask(self, question: SessionQuestion, *, timeout_s: float = ASK_TIMEOUT_S) -> Answer:
         """Ask and wait. Time that runs out is "cancel"; whoever waits may also be cancelled."""
         event = ElicitationRequestEvent(elicitation_id=new_id("elicit"), params=question)
         pending = _Pending(event, asyncio.get_running_loop().create_future())

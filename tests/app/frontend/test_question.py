@@ -12,7 +12,7 @@ from app.frontend.card_body import diff_rows
 from app.frontend.form_field import Field, read_field
 from app.frontend.question import Question, body_of
 from app.sessions.events import ElicitationRequestEvent
-from app.sessions.questions import CallQuestion, FormQuestion, Offer
+from app.sessions.questions import CallQuestion, FormQuestion, RuleOption
 from app.terminal.glyphs import ASCII, UNICODE, Glyphs
 from app.terminal.text_rows import pieces, wrapped
 from tools.permission.permissions import Decision
@@ -78,7 +78,7 @@ def test_a_call_shows_every_argument_and_a_form_its_choices() -> None:
         tool="run",
         call_id="c1",
         decision=Decision("ask", "Sure?", arguments=arguments),
-        offers=(Offer("0", "session", "ls", {}),),
+        offers=(RuleOption("0", "session", "ls", {}),),
         target_session_id="child",
     )
     call = Question.of("s1", "e1", asked)
@@ -103,7 +103,7 @@ def test_a_malformed_question_is_still_a_question(schema: Any) -> None:
 
 def test_a_question_is_the_json_of_its_request_too() -> None:
     decision = Decision("ask", "why", Preview("run", touches=("a", "b")), arguments={"n": 1})
-    offers = (Offer("0", "session", "n", {"kind": "call", "text": "n", "scopes": ["session"]}),)
+    offers = (RuleOption("0", "session", "n", {"kind": "call", "text": "n", "scopes": ["session"]}),)
     call = CallQuestion(message="why", tool="run", call_id="c1", decision=decision, offers=offers)
     event = ElicitationRequestEvent(elicitation_id="e1", params=call)
     wire = json.loads(json.dumps(event.to_wire()))["params"]
