@@ -138,7 +138,6 @@ class ChatEngine(Protocol):
 
     def cancel(self, request_id: str) -> None:
         """End a request early; its outcome says `cancelled`. Unknown ids are ignored."""
-        ...
 
     async def render(self, request: Request) -> Rendered: ...
     async def tokenize(self, text: str) -> list[int]: ...
@@ -158,15 +157,12 @@ class ChatEngine(Protocol):
     ) -> None:
         """Evaluate a conversation ahead of its use, at the lowest priority. Name the `conversation`
         that requests will name, and whether it `is_lasting` as they do."""
-        ...
 
     async def forget(self, conversation: str) -> None:
         """Empty what the cache and its files hold of a conversation, and of what ran beside it as
         `NAME/...`. What still runs of it is emptied when it ends."""
-        ...
 
     async def stats(self) -> EngineStats: ...
 
     async def unload(self) -> None:
         """Free the model. Running replies end as cancelled."""
-        ...

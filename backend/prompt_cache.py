@@ -80,7 +80,6 @@ class PromptCache:
             return self._rendered.get(key)
 
     def remember(self, key: bytes, rendering: Rendering) -> None:
-        """Remember a rendering as the newest."""
         with self._lock:
             self._rendered.pop(key, None)
             self._rendered[key] = rendering

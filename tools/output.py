@@ -15,6 +15,8 @@ from typing import Any, BinaryIO
 
 from tools.printed import Printed
 
+_MOST_ERROR = 2000
+"""Characters of an exception that are told."""
 _LEAST_BYTES = 256
 _MARKER_BYTES = 96
 _SAMPLE_BYTES = 8192
@@ -44,15 +46,15 @@ def text_of(value: object) -> str:
             return clean_text(_json_or_str(value))
 
 
-def describe_error(err: BaseException, *, limit: int = 2000) -> str:
-    """An exception as one readable text, cut at `limit` characters; never raises."""
+def describe_error(err: BaseException) -> str:
+    """An exception as one readable text of bounded length; never raises."""
     try:
         text = clean_text(str(err)).strip()
     except Exception:  # An author's __str__ may raise anything; the error must still be told.
         text = ""
     name = type(err).__name__
     text = f"{name}: {text}" if text else name
-    return text if len(text) <= limit else f"{text[:limit]} [... {len(text):,} characters in all]"
+    return text if len(text) <= _MOST_ERROR else f"{text[:_MOST_ERROR]} [... {len(text):,} characters in all]"
 
 
 def cap_middle(text: str, limit_bytes: int) -> str:

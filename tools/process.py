@@ -11,7 +11,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -59,7 +59,6 @@ async def run_process(
     cancellation: Cancellation,
     output_folder: Path | None = None,
     on_output: Callable[[str], None] | None = None,
-    environment: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
 ) -> Ended:
     """Run `command` in `folder` and wait until it and everything it started has ended.
@@ -78,7 +77,7 @@ async def run_process(
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             cwd=folder,
-            env=dict(tool_environment() if environment is None else environment),
+            env=tool_environment(),
             start_new_session=True,
             pass_fds=pass_fds,
         )

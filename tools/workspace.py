@@ -245,7 +245,7 @@ _STEP = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os
 _LISTED = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_RDONLY
 
 
-def open_real(path: Path, flags: int = os.O_RDONLY) -> int:
+def open_real(path: Path) -> int:
     """A descriptor of the regular file at the real path `path`.
 
     No component may be a symlink, so that one slipped in after the check leads nowhere. Raises
@@ -253,7 +253,7 @@ def open_real(path: Path, flags: int = os.O_RDONLY) -> int:
     """
     folder = folder_at(path.parent)
     try:
-        return open_file(folder, path.name, flags)
+        return open_file(folder, path.name, os.O_RDONLY)
     except PathError as err:
         raise PathError(f"{path} is not a regular file.") from err
     finally:

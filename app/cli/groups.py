@@ -185,19 +185,6 @@ def tools_aside(
     raise typer.Exit(aside_commands.act(action, which, yes=yes, as_json=as_json))
 
 
-@tools.command("trust")
-def tools_trust(
-    directory: Annotated[
-        str | None, typer.Argument(metavar="[DIR]", help="A project's folder; the current one by default.")
-    ] = None,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Stop trusting it.")] = False,
-) -> None:
-    """The same as `fireside trust`."""
-    from app.cli import tool_commands
-
-    raise typer.Exit(tool_commands.trust(directory, revoke=revoke))
-
-
 @themes.command("list")
 def themes_list(as_json: AsJson = False) -> None:
     """List the themes, the shipped ones and yours."""

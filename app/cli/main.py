@@ -224,6 +224,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
     raise typer.Exit(room.run(as_json=as_json))
 
 
+@tools.command("trust", help="The same as `fireside trust`.")
 @app.command()
 def trust(
     directory: Annotated[

@@ -77,23 +77,18 @@ class Face(Protocol):
 
     async def open_session(self, session_id: str) -> None:
         """Leave this chat for another and show it."""
-        ...
 
     async def new_session(self, *, private: bool = False) -> None:
         """Leave this chat for a new one."""
-        ...
 
     async def delete_session(self, session_id: str) -> None:
         """Delete a chat, leave it where it is the open one, and tell how it comes back."""
-        ...
 
     async def send(self, text: str) -> None:
         """Post a message with what is attached; a running turn has it wait in the queue."""
-        ...
 
     def attach(self, block: Mapping[str, Any], name: str) -> None:
         """Let a content block of the chat's go with the next message."""
-        ...
 
     def name_file(self, name: str) -> bool:
         """Name a file in the draft, with which it goes. False in a face where that cannot be."""
@@ -101,15 +96,12 @@ class Face(Protocol):
 
     def insert(self, text: str) -> None:
         """Put text into the draft, where the caret is; it begins no command there."""
-        ...
 
     def say(self, text: str, *, error: bool = False) -> None:
         """One piece of news, a sentence or two."""
-        ...
 
     async def show(self, title: str, body: Rows | str) -> None:
         """Something to read: a text, or rows of columns whose first one names the row."""
-        ...
 
     async def read_pages(self, text: str) -> bool:
         """Let the person read a long text page by page, from its end; False where that cannot be."""
@@ -129,7 +121,6 @@ class Face(Protocol):
 
     async def copy(self, text: str, what: str) -> None:
         """Put text on the clipboard and tell which way worked; `what` names it ("the last reply")."""
-        ...
 
     async def clipboard(self) -> str | None:
         """The clipboard's text; None where it cannot be read, which the face has told."""
@@ -144,7 +135,6 @@ class Face(Protocol):
 
     def show_download(self, share: float | None) -> None:
         """How much of a model is fetched, from 0 to 1; None when nothing is any more."""
-        ...
 
     @property
     def gave_up(self) -> bool:
@@ -155,7 +145,6 @@ class Face(Protocol):
         self, source: str | None, options: Mapping[str, Any], loaded: Loaded | None = None
     ) -> None:
         """Load a model for all chats, and show how far it is; `loaded` is awaited once it is there."""
-        ...
 
     def themes(self) -> Sequence[str]:
         """The names of the themes there are."""
@@ -163,7 +152,6 @@ class Face(Protocol):
 
     def set_theme(self, name: str) -> None:
         """Use a theme from now on. SettingError where it cannot be used."""
-        ...
 
     def keys(self) -> Rows:
         """The face's keys, each with what it does."""
@@ -175,7 +163,6 @@ class Face(Protocol):
 
     def quit(self) -> None:
         """Leave, as soon as the command has ended."""
-        ...
 
 
 @dataclass(frozen=True)

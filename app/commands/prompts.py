@@ -39,8 +39,6 @@ class Prompt:
         return f"{self.text}\n\n{arguments}" if arguments else self.text
 
     def command(self) -> Command:
-        """The prompt as a command."""
-
         async def run(face: Face, rest: str) -> None:
             await face.send(self.filled(rest))
 

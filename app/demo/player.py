@@ -33,17 +33,14 @@ class Stage(Protocol):
 
     async def type(self, text: str) -> None:
         """Type `text`; a line break in it does not send it."""
-        ...
 
     async def press(self, key: str) -> None: ...
 
     async def answer(self, key: str) -> None:
         """Answer the open question by the key for it."""
-        ...
 
     async def settled(self) -> None:
         """Wait until what was done so far is drawn."""
-        ...
 
     def screen(self) -> str:
         """What stands on the screen now, without colours."""

@@ -161,10 +161,10 @@ def machine_gpus() -> dict[str, Any]:
     return found
 
 
-def processor_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
+def processor_flags() -> frozenset[str]:
     """The processor's features as Linux names them; empty elsewhere."""
     try:
-        found = re.search(r"^flags\s*:(.*)$", cpuinfo.read_text(encoding="utf-8"), re.MULTILINE)
+        found = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
     except OSError:
         return frozenset()
     return frozenset(found[1].split()) if found else frozenset()

@@ -163,7 +163,6 @@ def _file(name: str, folder: Path) -> Path | None:
 
 
 def mention(path: str) -> str:
-    """A path as `@` writes it."""
     return f'@"{path}"' if re.search(r"\s", path) else f"@{path}"
 
 
@@ -206,7 +205,6 @@ def is_picture(name: str) -> bool:
 
 
 def file_block(file_id: str, name: str, size: int, content_type: str) -> Block:
-    """The block of an uploaded file."""
     kind = "input_file"
     if content_type.startswith("image/"):
         kind = "input_image"

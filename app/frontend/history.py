@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 from app import paths
@@ -20,9 +19,9 @@ class History:
     `walk` goes through those that begin with a prefix; what was being typed is the end of the walk.
     """
 
-    def __init__(self, file: Path | None = None, begin: Callable[[], list[str]] | None = None) -> None:
+    def __init__(self, file: Path | None = None) -> None:
         self._file = file
-        self._entries: list[str] | None = begin() if begin else None
+        self._entries: list[str] | None = None
         self._place: int | None = None
         self._prefix = ""
         self._draft = ""

@@ -46,7 +46,6 @@ class Folds:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words in use."""
         return tuple(self._texts)
 
     def text_of(self, word: str) -> str:

@@ -143,9 +143,7 @@ class Question:
         return self.preview.diff
 
 
-def title_row(
-    question: Question, right: Sequence[Span], cells: int, glyphs: Glyphs, edited: bool = False
-) -> RowSpans:
+def title_row(question: Question, right: Sequence[Span], cells: int, glyphs: Glyphs) -> RowSpans:
     """The first row of a card."""
     if question.kind == "form":
         return spread(
@@ -157,7 +155,7 @@ def title_row(
         (cut(one_row(question.tool), cells // 2, glyphs.cut_right), "bold"),
     ]
     taken = sum(len(text) for text, _ in (*left, *right)) + 12
-    if edited or question.edited:
+    if question.edited:
         left += [("  ", ""), ("with your arguments", "italic")]
     elif question.target:
         left += [("  ", ""), (cut(question.target, max(8, cells - taken), glyphs.cut_right), "")]

@@ -78,7 +78,6 @@ class DiffBody:
 
     @property
     def lines(self) -> list[DiffLine]:
-        """The lines that are shown."""
         if self._lines is None:
             self._lines = list(_near_changes(list(_parse(self._source))))
         return self._lines

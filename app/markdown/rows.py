@@ -117,11 +117,9 @@ class Body(Protocol):
 
     def append(self, text: str) -> None:
         """More source. Cheap pieces are fine: nothing is laid out before `layout`."""
-        ...
 
     def finish(self) -> None:
         """No more source comes; idempotent."""
-        ...
 
     def layout(self, width: int, mode: Mode = COLOUR) -> int:
         """Bring `rows` up to date for `width` cells; index of the first row that may differ from before.
@@ -136,7 +134,6 @@ class Body(Protocol):
 
     def release(self) -> None:
         """Forget rows and caches; the next `layout` makes them again."""
-        ...
 
     def settle(self, budget: float) -> bool:
         """Improve closed code blocks for at most about `budget` seconds; True while more is to be done.

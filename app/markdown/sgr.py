@@ -47,7 +47,6 @@ class TerminalStyle:
         return Mode(plain=not self.palette.tones, ascii=not self.glyphs.unicode, link_targets=True)
 
     def write(self, spans: Sequence[Span]) -> str:
-        """One row."""
         return "".join(self._span(one_row(text), style) for text, style in spans)
 
     def body(self, row: Row, width: int) -> str:

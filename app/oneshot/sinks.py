@@ -47,7 +47,6 @@ class ReplySoFar:
     outcome: ChatOutcome | None = None
 
     def take(self, piece: TextPiece | ReasoningPiece | ChatOutcome) -> None:
-        """Add one piece."""
         match piece:
             case TextPiece():
                 self.text += piece.text
@@ -222,7 +221,6 @@ class JsonLinesSink:
         self._out = prepare(out)
 
     def take(self, piece: Piece) -> None:
-        """Print the piece."""
         if (event := _event(piece)) is not None:
             write_json(self._out, event)
 
@@ -245,7 +243,6 @@ class EventsSink(JsonLinesSink):
         """Its event was told already."""
 
     def tell(self, event: Mapping[str, Any]) -> None:
-        """Print the event."""
         write_json(self._out, event)
 
 

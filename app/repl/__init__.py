@@ -13,7 +13,7 @@ from app import paths
 from app.exits import ExitCode, leave_quietly
 from app.repl.typed_ahead import drop_typed_ahead
 from app.terminal.fd_guard import FdGuard
-from app.terminal.output import is_terminal, prepare
+from app.terminal.output import can_fill_screen, is_terminal, prepare
 
 if TYPE_CHECKING:
     from app.frontend.start import Start
@@ -29,7 +29,11 @@ LIGHT_THEME = "daylight"
 
 def run(start: Start, *, plain: bool = False) -> int:
     """Chat until the person leaves; returns the exit code."""
-    plain = plain or bool(os.environ.get("ACCESSIBLE")) or not (is_terminal(sys.stdin) and _has_rows())
+    plain = (
+        plain
+        or bool(os.environ.get("ACCESSIBLE"))
+        or not (is_terminal(sys.stdin) and is_terminal(sys.stdout) and can_fill_screen())
+    )
     try:
         return _run_plain(start) if plain else _run_styled(start)
     except KeyboardInterrupt:
@@ -81,11 +85,6 @@ def _run_styled(start: Start) -> int:
 
         if not makes_room(loop.failure):
             return loop.code
-
-
-def _has_rows() -> bool:
-    """Whether standard output is a terminal on which a row can be written anew."""
-    return is_terminal(sys.stdout) and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
 
 
 async def _styled(start: Start, out: IO[str], lent: tuple[int, int] | None) -> Loop:

@@ -81,11 +81,9 @@ class Console(Protocol):
 
     def cancel_ask(self) -> None:
         """End `ask` without an answer."""
-        ...
 
     def insert(self, text: str, *, typed: bool = True) -> None:
         """Begin the next line with this text, as if keys had written it, or as if it was pasted."""
-        ...
 
     def remember(self, text: str) -> bool:
         """Let the key up bring this text, as keys would write it; False where no key does."""
@@ -93,15 +91,12 @@ class Console(Protocol):
 
     def wake(self) -> None:
         """End `read` without a line."""
-        ...
 
     def leave(self) -> None:
         """End `read` as Ctrl-D does."""
-        ...
 
     def rest(self, busy: bool) -> None:
         """A reply began or ended."""
-        ...
 
     def take_draft(self) -> Line:
         """The draft that reading ended with; the next line begins without it."""
@@ -109,7 +104,6 @@ class Console(Protocol):
 
     def interrupt(self) -> None:
         """What Ctrl-C does here."""
-        ...
 
     def cooked(self) -> AbstractContextManager[tuple[int, int] | None]:
         """Within, the terminal is as other programs expect it; the descriptors for their output, where they

@@ -118,7 +118,6 @@ class Narrator:
     _context: tuple[int, int] | None = None
 
     def take(self, event: SessionEvent) -> None:
-        """Tell one event."""
         match event:
             case OutputTextDeltaEvent():
                 self._say(event)

@@ -55,7 +55,6 @@ class Unread:
         return 0 if self.body is None else len(self.body) - self.written
 
     def take(self, count: int) -> list[RowSpans]:
-        """The next rows."""
         rows = [] if self.body is None else self.body.rows(self.written, count)
         self.written += len(rows)
         return rows
@@ -84,35 +83,27 @@ class ReplPage(Protocol):
 
     def user(self, text: str, note: str = "") -> None:
         """A message of the person; `note` such as "queued"."""
-        ...
 
     def begin(self, name: str, note: str = "") -> None:
         """A reply of a model begins."""
-        ...
 
     def answer(self, text: str) -> None:
         """More of the answer."""
-        ...
 
     def end_answer(self) -> None:
         """The answer's text is whole, or was stopped."""
-        ...
 
     def think(self, text: str) -> None:
         """More of a thought."""
-        ...
 
     def end_thought(self, seconds: float | None) -> None:
         """The thought is over; None where nobody knows how long it took."""
-        ...
 
     def tool(self, row: ToolRow) -> None:
         """A call has ended."""
-        ...
 
     def card(self, question: Question, note: str) -> None:
         """A question to the person, whole; `note` says how to come to answer it."""
-        ...
 
     def unread(self, question: Question) -> int:
         """Rows of the last card that were not written yet; none where it asks something else."""
@@ -120,32 +111,24 @@ class ReplPage(Protocol):
 
     def read_on(self, count: int = 0) -> None:
         """Write more of the last card: so many rows, or a screenful."""
-        ...
 
     def state(self, text: str) -> None:
         """What goes on, in a word; "" when nothing does. It leaves no trace."""
-        ...
 
     def stats(self, text: str) -> None:
         """Figures of a reply."""
-        ...
 
     def note(self, text: str, *, warning: bool = False) -> None:
         """Something that happened to the chat."""
-        ...
 
     def news(self, text: str, *, error: bool = False) -> None:
         """Something about the program, or an error."""
-        ...
 
     def table(self, title: str, body: Rows | str) -> None:
         """Something to read."""
-        ...
 
     def facts(self, name: str, facts: Sequence[str]) -> None:
         """What is known of the model."""
-        ...
 
     def rest(self) -> None:
         """The person writes now."""
-        ...

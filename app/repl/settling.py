@@ -52,7 +52,6 @@ class SettlingText:
         return self._text.source
 
     def append(self, text: str) -> None:
-        """More of it."""
         self._text.append(text)
 
     def resize(self, width: int) -> None:

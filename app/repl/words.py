@@ -14,7 +14,6 @@ _SHORT_RESULT = 48
 
 
 def tool_row(call: FunctionCall | None, output: FunctionCallOutput, seconds: float | None) -> ToolRow:
-    """A call and its result on a row."""
     name = call.name if call else "tool"
     target = target_of(arguments_of(call.approved_arguments or call.arguments)) if call else ""
     took = "" if seconds is None else f", {_duration(seconds)}"

@@ -18,7 +18,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 def profiles_folder() -> Path:
-    """Where profiles lie."""
     return paths.config_file().parent / "profiles"
 
 

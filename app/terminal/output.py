@@ -87,9 +87,9 @@ def takes_styles(stream: IO[str] | None, environ: Mapping[str, str] = os.environ
     return environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
 
 
-def can_fill_screen(environ: Mapping[str, str] = os.environ) -> bool:
+def can_fill_screen() -> bool:
     """True where a terminal can be drawn on from corner to corner: every one that is not dumb."""
-    return environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
+    return os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
 
 
 def color_system(environ: Mapping[str, str] = os.environ) -> ColorSystem:

@@ -53,7 +53,6 @@ class OpenChat(Protocol):
 
     def reveal(self, item_id: str, query: str = "") -> None:
         """Scroll to an item, with `query` marked in it."""
-        ...
 
 
 class Shell(Protocol):
@@ -78,11 +77,9 @@ class Shell(Protocol):
 
     async def ready(self) -> None:
         """Wait until `manager` is there."""
-        ...
 
     async def close_chat(self, session_id: str) -> None:
         """Stop showing a chat that was deleted or put away; an empty one takes its place on the screen."""
-        ...
 
     def live_states(self) -> Mapping[str, LiveState]:
         """What is known of the chats open here, by session id; the store knows the rest."""
@@ -90,7 +87,6 @@ class Shell(Protocol):
 
     def say(self, text: str, *, error: bool = False) -> None:
         """One piece of news, in the seam."""
-        ...
 
     async def load_model(self, source: str | None, options: Mapping[str, Any] | None = None) -> bool:
         """Load a model for all chats with its progress in the status bar; False where it failed,
@@ -99,7 +95,6 @@ class Shell(Protocol):
 
     def use_theme(self, name: str) -> None:
         """Draw with another theme from now on. ThemeError where there is none or it is broken."""
-        ...
 
     def label(self, name: str) -> str:
         """The key of a thing as hints write it, by its name in the table of keys; empty where it has none."""
@@ -126,7 +121,6 @@ class Program(Shell, Protocol):
 
     async def ended(self, group: str) -> None:
         """Return when all that was started in a group is over."""
-        ...
 
     async def push_screen_wait(self, screen: Screen[T]) -> T | Any:
         """Show a screen; what was chosen there. Only in what was given to `start`."""
@@ -146,7 +140,6 @@ class Program(Shell, Protocol):
 
     def exit(self, result: int | None = None, return_code: int = 0) -> None:
         """Leave."""
-        ...
 
     def bell(self) -> None: ...
     def open_url(self, url: str) -> None: ...

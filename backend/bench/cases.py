@@ -103,7 +103,6 @@ class Bench:
 def row_of(
     case: str, name: str, unit: str, result: Comparison, target: Target | None = None, note: str = ""
 ) -> ResultRow:
-    """The row of a comparison."""
     verdict = target.judge(result.ratio) if target else None
     return ResultRow(case, name, unit, result.ours, result.theirs, result.ratio, target, verdict, note)
 

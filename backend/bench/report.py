@@ -33,7 +33,6 @@ def head(bench: Bench) -> Iterator[str]:
 
 
 def line(row: ResultRow) -> str:
-    """One row of the table."""
     text = f"{row.name:<{_WIDTH}}"
     text += _value(row.ours, row.unit) + _value(row.theirs, row.unit)
     if row.ratio:

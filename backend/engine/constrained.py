@@ -135,7 +135,6 @@ class ConstrainedSampler(Sampler):
 
 
 def make_sampler(model: Model, request: EngineRequest, seed: int, max_seq: int) -> Sampler:
-    """The sampler a request asks for."""
     if request.grammar is None:
         return Sampler(model, request.config, seed, max_seq)
     return ConstrainedSampler(model, request, seed, max_seq)

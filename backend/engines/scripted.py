@@ -178,7 +178,6 @@ async def _pause(pause: Pause, cancelled: asyncio.Event) -> None:
 
 
 def _outcome(played: Sequence[Piece], finish: Finish, seed: int, reply: int) -> ChatOutcome:
-    """The outcome of one reply, of what was played for it."""
     texts = [piece for piece in played if isinstance(piece, TextPiece) and piece.reply == reply]
     thoughts = [piece for piece in played if isinstance(piece, ReasoningPiece) and piece.reply == reply]
     calls = tuple(piece for piece in played if isinstance(piece, ToolCall))

@@ -105,7 +105,6 @@ class Members:
         self.value = value
 
     def object(self, form: Form, place: SchemaPlace) -> Node:
-        """An object in the notation of its place."""
         notation = place.notation
         if notation.tags is not None:
             filled, may_be_empty = self.sequence(

@@ -63,7 +63,6 @@ class ChildWatch(Protocol):
 
     async def settled(self, child: LiveSession) -> None:
         """A session came to rest: its parent is told."""
-        ...
 
 
 class BeginTurn(Protocol):

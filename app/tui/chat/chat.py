@@ -184,7 +184,6 @@ class Chat:
             await self.manager.interrupt(self._id)
 
     async def answer(self, question: Question, action: str, content: Mapping[str, Any]) -> None:
-        """Answer an open question."""
         result = {"action": action, "content": dict(content)}
         call = self.view.story.calls.get(question.call_id)
         if call is not None and action == "accept" and "arguments" in content:

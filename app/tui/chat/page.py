@@ -47,7 +47,6 @@ class ChatPage:
             self.transcript.add(entry)
 
     def discard(self, entry: Entry) -> None:
-        """An entry is gone."""
         if self.shown:
             self.transcript.discard(entry)
 

@@ -68,7 +68,6 @@ class ChatView:
         return not self.story.entries
 
     def last_message(self, role: str) -> Message | None:
-        """The last message of a role on the page."""
         for item in reversed(self.story.items.values()):
             if isinstance(item, Message) and item.role == role and not item.is_meta:
                 return item
@@ -183,7 +182,6 @@ class ChatView:
             self.page.transcript.jump_to(entry)
 
     def item_of(self, entry: Entry) -> Item | None:
-        """The item that an entry shows."""
         return self.story.items.get(entry.id)
 
     def _joined(self, fresh: Story) -> Story | None:

@@ -33,7 +33,6 @@ class Cards:
         self._chats = chats
 
     def told(self, chat: Chat, what: str) -> None:
-        """A chat changed."""
         if chat is self._chats.current:
             self.show()
 

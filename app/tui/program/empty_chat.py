@@ -47,7 +47,6 @@ class EmptyChat:
             self.go_on_with(session_id)
 
     def go_on_with(self, session_id: str) -> None:
-        """Go on with a chat."""
         self._program.start(self._go_on_with, session_id, group="chats", exclusive=True)
 
     async def _go_on_with(self, session_id: str) -> None:

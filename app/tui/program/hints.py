@@ -33,7 +33,6 @@ class Hints:
         self._shell_lines = shell_lines
 
     def told(self, chat: Chat, what: str) -> None:
-        """A chat changed."""
         self.show()
 
     def focus_moved(self, to: Widget) -> None:

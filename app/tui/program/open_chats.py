@@ -90,7 +90,6 @@ class OpenChats:
         return await self._private.holder(session_id, self.manager)
 
     async def private_manager(self) -> SessionManager:
-        """The manager of private chats."""
         return await self._private.open(self.manager)
 
     async def private_chats(self) -> Sequence[SessionSummary]:
@@ -107,7 +106,6 @@ class OpenChats:
 
     @property
     def current(self) -> Chat:
-        """The chat on the screen."""
         return self._current
 
     @cached_property

@@ -137,7 +137,6 @@ class Parts:
 
     @cached_property
     def pane(self) -> ChatsPane:
-        """All chats."""
         from app.tui.widgets.side import ChatsPane
 
         return ChatsPane(motion=self._motion)

@@ -40,7 +40,6 @@ class Reader:
             self._parts.transcript.action_page_down()
 
     def newest(self) -> None:
-        """To the newest line."""
         self._parts.transcript.to_end()
 
     def oldest(self) -> None:
@@ -64,7 +63,6 @@ class Reader:
     # ---- finding ---------------------------------------------------------------------------
 
     def find(self) -> None:
-        """Find in this chat."""
         self._program.start(self._find, group="find", exclusive=True)
 
     async def _find(self) -> None:

@@ -28,7 +28,6 @@ class ShellLines:
 
     @property
     def run(self) -> bool:
-        """Whether one runs."""
         return bool(self._stops)
 
     def stop(self) -> bool:
@@ -38,7 +37,6 @@ class ShellLines:
         return bool(self._stops)
 
     def begin(self, line: str) -> None:
-        """Run a line."""
         self._program.start(self._begin, line, group="shell")
 
     async def _begin(self, line: str) -> None:

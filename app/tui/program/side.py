@@ -101,7 +101,6 @@ class SidePane:
     # ---- what it lists ---------------------------------------------------------------------
 
     def told(self, chat: Chat, what: str) -> None:
-        """A chat changed."""
         if what in LISTED:
             self.refresh()
 

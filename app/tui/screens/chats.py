@@ -62,7 +62,6 @@ class ChatsPicker(Picker):
         self,
         shell: Shell,
         *,
-        query: str = "",
         current: str | None = None,
         clock: Callable[[], float] = now,
     ) -> None:
@@ -70,7 +69,6 @@ class ChatsPicker(Picker):
             shell,
             "chats",
             hints=_HINTS,
-            query=query,
             current=current,
             empty="Looking for chats",
         )

@@ -129,7 +129,6 @@ class Dialog(ModalScreen[ResultT], Generic[ResultT]):
 
     @property
     def sheet_rows(self) -> int:
-        """Rows of the panel."""
         height = self.size.height
         below = 0 if height < 16 else LOW_MARGIN_ROWS + is_tall(height)
         most = max(3, height - self._top - below)

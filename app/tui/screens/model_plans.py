@@ -58,7 +58,6 @@ class ModelPlans:
         return self._known[path].plans.get((context, cache or CACHES[0])) if path in self._known else None
 
     def alternatives(self, path: Path, cache: str) -> list[LoadPlan]:
-        """The plans with that kind of cache."""
         known = self._known.get(path, _Known())
         return [plan for (_, kind), plan in known.plans.items() if kind == cache]
 

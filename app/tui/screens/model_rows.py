@@ -67,7 +67,6 @@ class ModelTable:
         return ListRow(cells, (), key, named=len(label))
 
     def server(self, key: str, name: str, match: Match, url: str) -> ListRow:
-        """The row of a model on a server."""
         label = _label(name, match)
         cells = fitted(label, _SERVER_NAME, self.glyphs.cut_right)
         return ListRow([*cells, Span("  "), Span(plain(url), "muted")], (), key, named=len(label))

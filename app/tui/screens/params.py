@@ -42,9 +42,8 @@ class ParamsScreen(ValuesScreen):
         *,
         manager: SessionManager | None = None,
         model_defaults: Mapping[str, Any] | None = None,
-        current: str | None = None,
     ) -> None:
-        super().__init__(shell, "parameters", current)
+        super().__init__(shell, "parameters")
         self._session_id = session_id
         self._manager = manager or shell.manager
         self._model_defaults = dict(model_defaults or {})

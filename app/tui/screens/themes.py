@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from app.terminal import theming
@@ -15,15 +15,13 @@ from app.tui.widgets.rows import BLANK, ListRow
 if TYPE_CHECKING:
     from app.tui.widgets.style import WidgetStyle
 
-Describe = Callable[[str], theming.Theme]
 
-
-def theme_entries(names: Iterable[str], read: Describe = theming.read) -> list[Entry]:
+def theme_entries(names: Iterable[str]) -> list[Entry]:
     """Every theme with a few words about it; a broken one with what is wrong."""
     found: list[Entry] = []
     for name in names:
         try:
-            theme = read(name)
+            theme = theming.read(name)
         except ThemeError as err:
             found.append(Entry(name, name, plain(str(err)), (Span("broken", "error"),)))
             continue
@@ -71,12 +69,12 @@ class ThemePicker(Picker):
 
     PREVIEW_ROWS = 6
 
-    def __init__(self, shell: Shell, names: Sequence[str] | None = None) -> None:
+    def __init__(self, shell: Shell) -> None:
         self._before = shell.palette.name
         super().__init__(
             shell,
             "themes",
-            theme_entries(theming.names() if names is None else names),
+            theme_entries(theming.names()),
             hints=(("enter", "applies"), ("esc", "cancels")),
             current=self._before,
         )

@@ -50,11 +50,9 @@ class Canvas(ScrollView):
         palette: Palette | None = None,
         glyphs: Glyphs = UNICODE,
         hyperlinks: bool = True,
-        name: str | None = None,
         id: str | None = None,
-        classes: str | None = None,
     ) -> None:
-        super().__init__(name=name, id=id, classes=classes)
+        super().__init__(id=id)
         self._palette = palette or _default_palette()
         self._glyphs = glyphs
         self._hyperlinks = hyperlinks

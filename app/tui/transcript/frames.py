@@ -58,13 +58,9 @@ class Frames(Canvas):
         glyphs: Glyphs = UNICODE,
         hyperlinks: bool = True,
         motion: bool = True,
-        name: str | None = None,
         id: str | None = None,
-        classes: str | None = None,
     ) -> None:
-        super().__init__(
-            palette=palette, glyphs=glyphs, hyperlinks=hyperlinks, name=name, id=id, classes=classes
-        )
+        super().__init__(palette=palette, glyphs=glyphs, hyperlinks=hyperlinks, id=id)
         self._motion = motion
         self._viewport = Viewport(self.page)
         self._held = False

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import fcntl
 import io
-import os
 import struct
 import sys
 import termios
 import threading
-from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -93,9 +91,9 @@ def _protocol() -> tuple[Any, io.StringIO]:
     return module, written
 
 
-def _passed(sequence: str, environ: Mapping[str, str] = os.environ) -> str:
+def _passed(sequence: str) -> str:
     """`sequence`, each command of it wrapped for tmux where that stands between."""
-    if not in_tmux(environ):
+    if not in_tmux():
         return sequence
     commands = [part + _END for part in sequence.split(_END) if part]
     return "".join(["\x1bPtmux;" + part.replace("\x1b", "\x1b\x1b") + _END for part in commands])

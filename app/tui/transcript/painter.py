@@ -75,7 +75,6 @@ class Painter:
         """Step of the ember."""
 
     def strip(self, row: Row, dress: Dress, *, first: bool = False, marks: Sequence[Mark] = ()) -> Strip:
-        """One row; `first` where it is the first of its section."""
         ground = row.ground if row.ground != "page" else dress.ground
         segments = [Segment(" " * self._edge, self._page)] if self._edge else []
         segments.append(self._edge_cell(dress))

@@ -56,7 +56,6 @@ class Search:
 
     @property
     def current(self) -> Hit | None:
-        """The hit that is looked at."""
         return self.hits[self.at] if 0 <= self.at < len(self.hits) else None
 
     def step(self, by: int) -> Hit | None:

@@ -76,23 +76,13 @@ class Transcript(Frames, can_focus=True):
         glyphs: Glyphs = UNICODE,
         hyperlinks: bool = True,
         motion: bool = True,
-        name: str | None = None,
         id: str | None = None,
-        classes: str | None = None,
     ) -> None:
         """`hyperlinks` where the terminal knows OSC 8; without `motion` the ember stands still.
 
         The default palette is hearth's.
         """
-        super().__init__(
-            palette=palette,
-            glyphs=glyphs,
-            hyperlinks=hyperlinks,
-            motion=motion,
-            name=name,
-            id=id,
-            classes=classes,
-        )
+        super().__init__(palette=palette, glyphs=glyphs, hyperlinks=hyperlinks, motion=motion, id=id)
         self.page.replace(entries)
 
     # ---- content ---------------------------------------------------------------------------------
@@ -199,11 +189,10 @@ class Transcript(Frames, can_focus=True):
         self._viewport.toggle(entry)
         self._restore()
 
-    def fold_all_thoughts(self, folded: bool | None = None) -> bool:
-        """Fold or open every thought; None folds if one is open. Whether they are folded now."""
+    def fold_all_thoughts(self) -> bool:
+        """Fold every thought if one is open, else open all. Whether they are folded now."""
         thoughts = [entry for entry in self.entries if entry.kind == "thought"]
-        if folded is None:
-            folded = any([not thought.folded for thought in thoughts])
+        folded = any([not thought.folded for thought in thoughts])
         for thought in thoughts:
             if thought.folded != folded:
                 thought.toggle()

@@ -261,7 +261,6 @@ class ViKeys:
     # ---- operators -------------------------------------------------------------------------
 
     def _operated(self, key: str, text: str, caret: int) -> Step:
-        """An operator and where it goes to."""
         if key == self._operator:
             last = caret
             for _ in range(self._times() - 1):

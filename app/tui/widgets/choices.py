@@ -69,7 +69,6 @@ class ChoicePage(Wheel, Widget, can_focus=True):
         return self.choice_rows(grid, ink)
 
     def choice_rows(self, grid: Grid, ink: WidgetStyle) -> list[PageRow]:
-        """The rows of all choices."""
         return [row for number in range(len(self.choices)) for row in self._choice_rows(number, grid, ink)]
 
     def _choice_rows(self, number: int, grid: Grid, ink: WidgetStyle) -> list[PageRow]:

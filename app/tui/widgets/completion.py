@@ -52,7 +52,6 @@ class CompletionList(Static):
 
     @property
     def offers(self) -> Sequence[Suggestion]:
-        """What is offered."""
         return self._offers
 
     @property

@@ -478,7 +478,6 @@ class Draft(KeysInOrder, SoftArea):
     # ---- size ------------------------------------------------------------------------------
 
     def limit_rows(self, most: int) -> None:
-        """Grow to at most `most` rows."""
         self._most_rows = most
         self.fit()
 

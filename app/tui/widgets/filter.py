@@ -101,7 +101,6 @@ class Filter(Horizontal):
 
     @property
     def value(self) -> str:
-        """What is typed."""
         return self.input.first or self.input.value
 
     def say(self, fact: str | Line) -> None:

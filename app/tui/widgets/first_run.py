@@ -66,7 +66,6 @@ class FirstRun(ChoicePage):
 
     @property
     def download(self) -> Download | None:
-        """The download that runs."""
         return self._download
 
     def on_paste(self, event: Paste) -> None:

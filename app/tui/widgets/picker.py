@@ -103,12 +103,10 @@ class Picker(Dialog[str | None]):
         key = self.list.selected
         return next((entry for entry in self._entries if entry.key == key), None)
 
-    def give(self, entries: Iterable[Entry], current: str | None = None) -> None:
+    def give(self, entries: Iterable[Entry]) -> None:
         """Offer other entries; the selection stays where its entry does."""
         self._entries = list(entries)
         self._ranked = None
-        if current is not None:
-            self._current = current
         self.refill()
 
     def resized(self) -> None:

@@ -47,11 +47,9 @@ class Lines(Widget):
 
     @property
     def rows(self) -> Sequence[ListRow]:
-        """What is shown."""
         return self._rows
 
     def show(self, rows: Iterable[ListRow]) -> None:
-        """Show other rows."""
         rows = list(rows)
         if rows != self._rows:
             grown = len(rows) != len(self._rows)

@@ -71,7 +71,6 @@ class SoftRows(WrappedDocument):
         return line, *self._bounds(line, section)
 
     def get_sections(self, line_index: int) -> list[str]:
-        """The rows of a line."""
         text, offsets = self.document.get_line(line_index), self._wrap_offsets[line_index]
         return [text[a:b] for a, b in zip([0, *offsets], [*offsets, len(text)], strict=True)]
 

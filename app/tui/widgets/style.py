@@ -34,7 +34,6 @@ class WidgetStyle:
         return not self.palette.tones
 
     def style(self, span: Span, ground: str) -> Style:
-        """The style of a span on a ground."""
         attributes = [name for name in ("bold", "italic", "underline") if getattr(span, name)]
         return tone_style(
             self.palette,

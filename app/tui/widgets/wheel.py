@@ -15,11 +15,9 @@ class Wheel:
         raise NotImplementedError
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
-        """A turn down."""
         event.stop()
         self.roll(WHEEL_ROWS)
 
     def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        """A turn up."""
         event.stop()
         self.roll(-WHEEL_ROWS)
