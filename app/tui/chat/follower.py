@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from app.frontend.call_words import target_of
 from app.frontend.follow import follow
@@ -272,6 +272,10 @@ class Follower:
         reply = self._view.reply
         if reply is None or (reply.response_id not in (None, response.id)):
             return
+        for data in response.output:
+            if data.get("type") == ErrorItem.type and data.get("id") not in self._view.story.items:
+                # It was told before it had the name that it is stored under.
+                self._view.failed(cast("ErrorItem", item_from_wire(data)))
         reply.end(response.status, tuple(response.output), self._facts.speed)
         self._facts.prefill = self._facts.load = None
         self._facts.stopped = response.status == "cancelled"

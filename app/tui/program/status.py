@@ -113,7 +113,7 @@ class StatusFacts:
         if model.failed:
             return "no model", "warning"
         if facts.failed:
-            return "stopped", "error"
+            return "failed", "error"
         return ("stopped", "muted") if facts.stopped else ("", "primary")
 
     # ---- the context -----------------------------------------------------------------------
