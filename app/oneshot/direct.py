@@ -19,6 +19,7 @@ from app.models.download import source_of, source_on
 from app.oneshot.interrupt import Interrupted, Interruption
 from app.oneshot.job import OneShot, kept_for_reply, print_prompt, verdict
 from app.oneshot.load_progress import LoadProgress
+from app.oneshot.reading_progress import ReadingProgress
 from app.oneshot.sinks import Answer, EventsSink, JsonLinesSink, JsonSink, ReplySoFar, Sink, TextSink
 from app.oneshot.stdin import read_file, read_stdin
 from app.running import holding
@@ -28,6 +29,7 @@ from app.terminal.output import is_terminal, notify
 from backend.types import (
     ChatOutcome,
     GenerationConfig,
+    PrefillProgress,
     ReasoningPiece,
     TextPiece,
 )
@@ -124,8 +126,12 @@ def _cells(job: OneShot, asked: str) -> int | None:
 
 
 def _listen(model: GenerativeModel, request: Request, sink: Sink, answer: Answer) -> None:
-    with closing(model.answer(request)) as pieces:
+    with closing(model.answer(request)) as pieces, ReadingProgress() as progress:
         for piece in pieces:
+            if isinstance(piece, PrefillProgress):
+                progress.show(piece.done, piece.total, piece.reused)
+            else:
+                progress.end()
             if isinstance(piece, TextPiece | ReasoningPiece | ChatOutcome):
                 answer.replies[piece.reply].take(piece)
             sink.take(piece)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, get_args
@@ -13,10 +13,13 @@ from typing import Any, get_args
 from app.exits import ExitCode, Failure, session_failure
 from app.files.attachments import Picture
 from app.oneshot.job import OneShot, verdict
+from app.oneshot.reading_progress import ReadingProgress
 from app.oneshot.sinks import Answer, Sink
 from app.sessions.chat import SessionsChat
 from app.sessions.events import (
     TERMINAL_TYPES,
+    ElicitationRequestEvent,
+    FunctionCallArgumentsDeltaEvent,
     OutputFileDoneEvent,
     OutputItemDoneEvent,
     OutputTextDeltaEvent,
@@ -25,6 +28,7 @@ from app.sessions.events import (
     ResponseEvent,
     SessionEvent,
     SessionNoticeEvent,
+    SessionPrefillEvent,
     SessionSpeedEvent,
 )
 from app.sessions.hooks import ElicitationRequestCtx, StreamHooks
@@ -40,6 +44,16 @@ DECLINED_HERE = "the person at the terminal declined it"
 # Nobody answers in time where nobody is there; the audit log then blames no person.
 _NO_ANSWER = {"action": "cancel", "content": {"timeout": True}}
 _SHOWN_ARGUMENTS = 200
+_WORDS = (
+    OutputTextDeltaEvent,
+    ReasoningTextDeltaEvent,
+    FunctionCallArgumentsDeltaEvent,
+    ElicitationRequestEvent,
+    OutputItemDoneEvent,
+    SessionNoticeEvent,
+    ResponseEvent,
+)
+"""What a person sees something of: no progress stands there any longer."""
 
 
 @dataclass
@@ -52,6 +66,7 @@ class FollowedTurn:
     answer: Answer
     asks: bool = False
     """Whether a person at the terminal is asked about calls that need it."""
+    _progress: ReadingProgress = field(default_factory=ReadingProgress)
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _calls: dict[str, FunctionCall] = field(default_factory=dict[str, FunctionCall])
     _unasked: int = 0
@@ -72,9 +87,17 @@ class FollowedTurn:
         hooks = StreamHooks(on_elicitation_request=self._refuse)
         chat = SessionsChat.bind(self.manager, self.session, hooks=hooks)
         async with aclosing(chat.send(content)) as events:
-            async for event in events:
-                self.sink.tell(event.to_wire())
-                self._take(event)
+            with self._progress:
+                await self._follow(events)
+
+    async def _follow(self, events: AsyncGenerator[SessionEvent]) -> None:
+        async for event in events:
+            if isinstance(event, SessionPrefillEvent):
+                self._progress.show(event.done, event.total, event.reused)
+            elif isinstance(event, _WORDS):
+                self._progress.end()
+            self.sink.tell(event.to_wire())
+            self._take(event)
 
     def interrupt(self) -> None:
         """End the turn in good order."""

@@ -56,7 +56,7 @@ from app.sessions.items import (
     ends_with_thought,
     item_from_wire,
 )
-from app.terminal.figures import short_count
+from app.terminal.figures import reading, short_count
 
 if TYPE_CHECKING:
     from app.sessions.shapes import PendingElicitation
@@ -464,8 +464,8 @@ class Narrator:
     def _state(self, event: SessionEvent) -> None:
         page = self.page
         match event:
-            case SessionPrefillEvent(done=done, total=total) if done < total:
-                page.state(f"reading {done / total:.0%}".replace("%", " %"))
+            case SessionPrefillEvent(done=done, total=total, reused=reused) if done < total:
+                page.state(reading(done, total, reused))
             case SessionPrefillEvent():
                 page.state("")
             case SessionModelLoadEvent(fraction=fraction):

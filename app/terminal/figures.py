@@ -27,3 +27,10 @@ def gib(count: float) -> str:
 def gib_of(part: float, whole: float) -> str:
     """A part of an amount of memory: `5.2 of 8.0 GiB`."""
     return f"{gib(part).removesuffix(' GiB')} of {gib(whole)}"
+
+
+def reading(done: int, total: int, reused: int) -> str:
+    """That a prompt is read: `reading 4,306 tokens`, and how far it is once that is known."""
+    count = total - reused
+    words = f"reading {count:,} token{'' if count == 1 else 's'}"
+    return words if done <= reused or not total else f"{words}, {done * 100 // total} %"

@@ -289,10 +289,12 @@ class LiveSession:
             ids = file_ids(blocks_of(new_messages(await self._branch(tip))))
             self._require_senses((await self.services.files.named(self.id, ids)).values())
         ids = [new_id("resp") for _ in range(n)]
+        before = self.record.leaf_id
         await self.branch_to(tip, tip)
         await self.set_status("running", ids[0], last_error=None)
         for response_id in ids:
-            await self.start_turn(response_id, tip, continued=continued)
+            turn = await self.start_turn(response_id, tip, continued=continued)
+            turn.instead = before if before != tip else None
         return ids
 
     async def branch_to(self, item_id: str | None, leaf: str | None) -> None:

@@ -246,6 +246,8 @@ class _Draft:
             "llm_model": self.llm_model,
         }
         text, thought = "".join(self.text), "".join(self.thought)
+        if interrupted and self._head:
+            text = ""  # It was to be continued, and is there already.
         if not text and not thought and not self.calls and self.outcome is not None and not interrupted:
             text, thought = self.outcome.text, self.outcome.reasoning
         flag = True if interrupted else None

@@ -50,6 +50,8 @@ class TurnState:
         self.continued = continued
         self.compacts = compacts
         self._begun = live.settings
+        self.instead: str | None = None
+        """Where the branch ended that was active before another try, which may come to nothing."""
         self.offered: frozenset[str] = frozenset()
         """Names of the tools that the request of the last reply offered."""
         self.interrupted = False

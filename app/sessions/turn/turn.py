@@ -138,13 +138,15 @@ class Turn(TurnState):
                     response_id=self.response_id,
                 )
             )
-        elif end.status == "cancelled" and not self.compacts:
+        elif end.status == "cancelled" and not self.compacts and not self._is_in_vain():
             items += self._unanswered()
         fields: Json = {}
         if not live.queue and len(live.turns) == 1:
             # With the last item, so that whoever reads after the terminal event sees a resting session.
             fields = {"status": live.resting_status(end.status), "last_error": end.error}
         await self.append(items, written=[self.response_id], fields=fields)
+        if end.status == "cancelled" and self._is_in_vain() and len(live.turns) == 1:
+            await live.branch_to(self.instead, self.instead)
         # A turn that dies before its response exists tells so by its status alone.
         if not self.compacts and (self._created or self._queued or end.status != "failed"):
             self.begin_response()
@@ -162,6 +164,11 @@ class Turn(TurnState):
             response = replace(self.response, status="failed", completed_at=now(), error=error)
             self.publish(TERMINAL_EVENTS["failed"](response=response))
         self.live.publish_status("failed", self.response_id, error)
+
+    def _is_in_vain(self) -> bool:
+        """Whether it was another try, and has not come to a word: that is no variant."""
+        last = self.items[-1] if self.items else None
+        return self.instead is not None and (last is None or last.response_id != self.response_id)
 
     def _unanswered(self) -> list[Item]:
         """An empty reply for a question that was stopped before its first word."""

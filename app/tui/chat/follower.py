@@ -248,7 +248,9 @@ class Follower:
         if facts.running:
             facts.waits = False
             if not before or self._view.reply is None or self._view.reply.ended:
-                self._view.begin_reply(event.response_id)
+                reply = self._view.begin_reply(event.response_id)
+                if event.response_id is not None and not facts.summarising:
+                    reply.begin(event.response_id)
         else:
             facts.prefill = facts.load = None
             facts.waits = False

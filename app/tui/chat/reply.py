@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ from app.sessions.items import (
     arguments_of,
     ends_with_thought,
 )
+from app.terminal.figures import reading
 from app.tui.chat.story import (
     CUT,
     CUT_THINKING,
@@ -90,6 +91,7 @@ class LiveReply:
         if response_id is not None:
             self.story.names[response_id] = self.name
         self._add(self.name)
+        self._show_progress("reading", None, "", ())
 
     def show_loading(self, fraction: float) -> None:
         """The model is being loaded."""
@@ -109,9 +111,12 @@ class LiveReply:
         facts += [f"{speed:,.0f} tok/s"] if speed else []
         self.prefill = done / total if total and done < total else None
         self.begin(self.response_id)
+        if done <= reused < total:
+            self._show_progress(reading(done, total, reused), None, "", ())
+            return
         self._show_progress("reading", done / total if total else 1.0, left, facts)
 
-    def _show_progress(self, word: str, fraction: float, left: str, facts: Any) -> None:
+    def _show_progress(self, word: str, fraction: float | None, left: str, facts: Any) -> None:
         shown = self._progress
         if shown is None:
             self._progress = Progress(word, fraction, left=left, facts=facts)
@@ -191,7 +196,8 @@ class LiveReply:
                 self._name_after(item)
                 self._end_thought(item)
             case Message():
-                self._name_after(item)
+                if item.role != "user":  # what is asked ends no reading
+                    self._name_after(item)
                 self._end_thought()
                 self._message(item)
             case FunctionCall():
@@ -223,19 +229,21 @@ class LiveReply:
             self.story.items[item.id] = item
             self._end_answer()
             return
-        head = self._take_off_head() if item.role == "user" else None
+        head = self._take_off_head() if item.role == "user" else ()
         for entry in self.story.tell([item]):
             self.page.add(entry)
-        if head is not None:
-            self._add(head)
+        for entry in head:
+            self._add(entry)
 
-    def _take_off_head(self) -> NameRow | None:
-        """The name that nothing follows yet: a reply to several messages stands below all of them."""
-        if self.name is None or self.story.entries[-1] is not self.name:
-            return None
-        self.story.entries.pop()
-        self.page.discard(self.name)
-        return self.name
+    def _take_off_head(self) -> Sequence[Entry]:
+        """The name that nothing but its progress follows: a reply to several messages stands below all."""
+        head = [entry for entry in (self.name, self._progress) if entry is not None]
+        if self.name is None or self.story.entries[-len(head) :] != head:
+            return ()
+        del self.story.entries[-len(head) :]
+        for entry in head:
+            self.page.discard(entry)
+        return head
 
     def _is_shown(self, item_id: str) -> bool:
         return any(isinstance(entry, Answer) and entry.id == item_id for entry in self.story.entries[-8:])

@@ -105,7 +105,7 @@ class StatusFacts:
         if load is not None:
             return f"loading {load * 100:.0f} %", "primary"
         if facts.prefill is not None:
-            return f"prefill {facts.prefill * 100:.0f} %", "primary"
+            return f"reading {facts.prefill * 100:.0f} %", "primary"
         if facts.waits:
             return "waits", "muted"
         if facts.summarising:

@@ -352,9 +352,10 @@ class Progress(Entry):
     stop: ClassVar[bool] = False
 
     def __init__(
-        self, word: str, fraction: float = 0.0, *, left: str = "", facts: Sequence[str] = ()
+        self, word: str, fraction: float | None = 0.0, *, left: str = "", facts: Sequence[str] = ()
     ) -> None:
-        """`word` as "reading"; `fraction` of 0 to 1; `left` as "5 s left"; `facts` are the second row."""
+        """`word` as "reading"; `fraction` of 0 to 1, None before it is known; `left` as "5 s left"; `facts`
+        are the second row."""
         super().__init__(live=True)
         self.word = word
         self.fraction = fraction
@@ -366,6 +367,8 @@ class Progress(Entry):
         return 2 if self.facts else 1
 
     def arrange(self, sheet: Sheet) -> list[Section]:
+        if self.fraction is None:
+            return [Section(PLAIN, [line([Run(plain(self.word), "muted")], [], sheet)])]
         glyphs = sheet.glyphs
         share = min(1.0, max(0.0, self.fraction))
         number = f"{share * 100:.0f} %"

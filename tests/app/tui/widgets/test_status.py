@@ -43,9 +43,9 @@ def test_at_80_columns_as_the_picture_shows() -> None:
 
 
 def test_at_40_columns_what_waits_state_model_and_context_are_left() -> None:
-    facts = Facts(**{**FULL._asdict(), "asking": 2, "state": "prefill 61 %", "context_tokens": 900})
+    facts = Facts(**{**FULL._asdict(), "asking": 2, "state": "reading 61 %", "context_tokens": 900})
     row = text(facts, 39)
-    assert "2 asking" in row and "prefill 61 %" in row
+    assert "2 asking" in row and "reading 61 %" in row
     assert "SmolLM2" in row
     assert "gpu" not in row and "help" not in row and "tok/s" not in row
 
