@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 from pathlib import Path
 
@@ -15,15 +14,6 @@ from tests.app.process import COMMAND
 from tests.app.terminal_process import Terminal
 
 
-@pytest.fixture(params=[True, False], ids=["rewrites", "plain"])
-def stderr(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[io.StringIO, bool]:
-    stream = io.StringIO()
-    monkeypatch.setattr(reading_progress.sys, "stderr", stream)
-    monkeypatch.setattr(reading_progress, "is_terminal", lambda _: True)
-    monkeypatch.setattr(reading_progress, "takes_styles", lambda _: request.param)
-    return stream, request.param
-
-
 def test_the_words() -> None:
     assert reading(0, 4306, 0) == "reading 4,306 tokens"
     assert reading(2153, 4306, 0) == "reading 4,306 tokens, 50 %"
@@ -31,28 +21,29 @@ def test_the_words() -> None:
     assert reading(0, 1, 0) == "reading 1 token"
 
 
-def test_it_is_gone_with_the_first_word(stderr: tuple[io.StringIO, bool]) -> None:
-    stream, rewrites = stderr
+@pytest.mark.parametrize("rewrites", [True, False])
+def test_it_is_gone_with_the_first_word(
+    rewrites: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(reading_progress, "is_terminal", lambda _: True)
+    monkeypatch.setattr(reading_progress, "takes_styles", lambda _: rewrites)
     with ReadingProgress() as progress:
         progress.show(0, 4306, 0)
         progress.show(2153, 4306, 0)
         progress.end()
-        told = stream.getvalue()
         progress.end()
+    told = capsys.readouterr().err
     if rewrites:
-        assert "Reading 4,306 tokens\r\x1b[KReading 4,306 tokens, 50 %" in told
-        assert told.endswith("\r\x1b[K")
+        rows = ["Reading 4,306 tokens", "Reading 4,306 tokens, 50 %", ""]
+        assert told == "".join(f"\r\x1b[K{row}" for row in rows)
     else:
         assert told == "Reading 4,306 tokens\n"
-    assert stream.getvalue() == told
 
 
-def test_nothing_is_told_where_nobody_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = io.StringIO()
-    monkeypatch.setattr(reading_progress.sys, "stderr", stream)
+def test_nothing_is_told_where_nobody_reads_it(capsys: pytest.CaptureFixture[str]) -> None:
     with ReadingProgress() as progress:
         progress.show(0, 4306, 0)
-    assert stream.getvalue() == ""
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.timeout(60)
