@@ -34,3 +34,13 @@ def reading(done: int, total: int, reused: int) -> str:
     count = total - reused
     words = f"reading {count:,} token{'' if count == 1 else 's'}"
     return words if done <= reused or not total else f"{words}, {done * 100 // total} %"
+
+
+def duration(seconds: float) -> str:
+    """`0.4 s`, `3.2 s`, `41 s`, `2 m 05 s`."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} m {rest:02} s"

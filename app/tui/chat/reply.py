@@ -17,7 +17,7 @@ from app.sessions.items import (
     arguments_of,
     ends_with_thought,
 )
-from app.terminal.figures import reading
+from app.terminal.figures import duration, reading
 from app.tui.chat.story import (
     CUT,
     CUT_THINKING,
@@ -391,13 +391,3 @@ class LiveReply:
     def _add(self, entry: Entry) -> None:
         self.story.entries.append(entry)
         self.page.add(entry)
-
-
-def duration(seconds: float) -> str:
-    """`0.4 s`, `3.2 s`, `41 s`, `2 m 05 s`."""
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    if seconds < 99.5:
-        return f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} m {rest:02} s"
