@@ -73,9 +73,9 @@ def test_a_rate_of_reading_is_told_once_it_is_known() -> None:
     for clock[0], done in ((10.0, 0), (10.001, 512), (11.0, 1024)):
         reply.show_prefill(done, 2048, 0)
         progress = next(entry for entry in reply.story.entries if isinstance(entry, Progress))
-        shown.append((progress.left, tuple(progress.facts)))
+        shown.append((progress.left, tuple(progress.facts) or (progress.word,)))
     assert shown == [
-        ("", ("0 of 2,048 tokens",)),
+        ("", ("reading 2,048 tokens",)),
         ("", ("512 of 2,048 tokens",)),  # what arrives late arrives together
         ("1 s left", ("1,024 of 2,048 tokens", "1,024 tok/s")),
     ]
