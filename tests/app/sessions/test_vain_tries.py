@@ -16,8 +16,9 @@ from backend.types import EngineError
 
 
 async def resting(manager: SessionManager, session_id: str) -> None:
+    live = await manager.live(session_id)
     async with asyncio.timeout(20):
-        while (await manager.get(session_id, include_items=False)).status not in ("idle", "failed"):
+        while live.busy or live.record.status not in ("idle", "failed"):
             await asyncio.sleep(0)
 
 
