@@ -14,6 +14,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import __version__
+from app.server import description
 from app.server.errors import ApiError, described
 from app.server.models import Served
 from app.server.openai import chat, completions, embeddings, responses
@@ -37,6 +38,7 @@ def _routes() -> list[Route]:
     return [
         _route("/health", health),
         _route("/v1/health", health),
+        _route("/openapi.json", description.show),
         _route("/metrics", metrics),
         _route("/v1/models", list_models),
         _route("/v1/models/{name:path}", show_model),
@@ -86,6 +88,7 @@ def _route(path: str, handler: Handler, *methods: str) -> Route:
         except Exception as err:
             return described(err).response()
 
+    handle.__doc__ = handler.__doc__
     return Route(path, handle, methods=list(methods or ("GET",)), name=handler.__name__)
 
 
@@ -99,7 +102,7 @@ async def _unrouted(request: Request, error: Exception) -> Response:
 
 
 async def health(request: Request) -> Response:
-    """Whether the server lives. (It says no more without a key than with one.)"""
+    """Whether the server lives; it says no more."""
     closing = service_of(request).closing.is_set()
     return JSONResponse({"status": "closing" if closing else "ok"}, 503 if closing else 200)
 

@@ -28,7 +28,7 @@ async def post(request: Request) -> Response:
     event = await read_json(request)
     service, session_id = service_of(request), session_of(request)
     kind, data = event.get("type"), event.get("data")
-    if kind not in _TAKEN:
+    if not isinstance(kind, str) or kind not in _TAKEN:
         raise refused("There is no such type of input.", "type")
     if kind == "message":
         await service.rights.require_served(service.manager, session_id)
