@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from app.sessions.errors import FiresideError
@@ -76,6 +77,8 @@ def described(error: BaseException) -> ApiError:
     match error:
         case ApiError():
             return error
+        case HTTPException():  # from reading a form
+            return ApiError(error.status_code, f"The form cannot be read: {error.detail}", code="bad_form")
         case BaseExceptionGroup():
             return described(error.exceptions[0])
         case ContextOverflowError():

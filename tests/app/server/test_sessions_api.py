@@ -418,3 +418,15 @@ def test_what_cannot_be_is_answered_with_its_status(
     answer = opened().request(method, path, json=body)
     assert answer.status_code == status, answer.text
     assert answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("kind", ["multipart/form-data", "multipart/form-data; boundary=x", "text/plain"])
+@pytest.mark.parametrize(
+    "content", [b"", b"--x", b"\0" * 40, b"--x\r\nContent-Disposition: form-data\r\n\r\n"]
+)
+def test_a_form_that_cannot_be_read_is_refused(opened: Open, kind: str, content: bytes) -> None:
+    http = opened()
+    session_id = made(http)
+    for path in ("/v1/sessions", f"/v1/sessions/{session_id}/resources/files"):
+        answer = http.post(path, content=content, headers={"Content-Type": kind})
+        assert answer.status_code in (400, 415), answer.text
