@@ -1,4 +1,4 @@
-"""Text that means what it says: no markup, its own line breaks, long lines wrapped at blanks.
+"""Text that grows, and the plainest of it: no markup, its own line breaks, long lines wrapped at blanks.
 
 Complete lines are laid out once, so a growing output costs what its last piece costs.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 
 from app.markdown.clean import Cleaner
-from app.markdown.growing import GrowingText
 from app.markdown.rows import COLOUR, CodeBlock, Mode, Row, Run
 from app.markdown.wrap import breaks, run_starts, slice_runs
 
@@ -17,6 +16,39 @@ _FREE = 1_000
 """Characters up to which a line is laid out again with each piece; a longer one, when it grew by a share."""
 _SHARE = 8
 _PIECES = re.compile(r"\t|[^\t]+")
+
+
+class GrowingText:
+    """The source of a `Body` (see rows.py), kept in pieces until somebody asks for all of it."""
+
+    __slots__ = ("_chunks", "_finished", "_rows")
+
+    def __init__(self, source: str, finished: bool) -> None:
+        self._chunks = [source]
+        self._finished = finished
+        self._rows: list[Row] = []
+
+    @property
+    def source(self) -> str:
+        """Everything appended so far, as it was."""
+        if len(self._chunks) > 1:
+            self._chunks = ["".join(self._chunks)]
+        return self._chunks[0]
+
+    @property
+    def finished(self) -> bool:
+        return self._finished
+
+    @property
+    def rows(self) -> list[Row]:
+        return self._rows
+
+    def finish(self) -> None:
+        self._finished = True
+
+    def estimate(self, width: int) -> int:
+        source = self.source
+        return 1 + source.count("\n") + len(source) // max(1, width)
 
 
 class LiteralText(GrowingText):

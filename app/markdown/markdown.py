@@ -12,11 +12,11 @@ from typing import NamedTuple
 from app.markdown.clean import Cleaner, clean
 from app.markdown.code import advance_code, lay_code
 from app.markdown.grammar import parser
-from app.markdown.growing import GrowingText
 from app.markdown.highlight import load_lexers
 from app.markdown.inline import Meter
 from app.markdown.layout import Layout, LayoutContext, lay_text
 from app.markdown.leaves import Leaf
+from app.markdown.literal import GrowingText
 from app.markdown.resume import Document, parse_whole
 from app.markdown.rows import COLOUR, CodeBlock, Mode, Row
 from app.markdown.tables import lay_table

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
 from textual.actions import SkipAction
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
     from app.tui.widgets.side import ChatsPane
     from app.tui.widgets.waiting import WaitingList
 
-Ts = TypeVarTuple("Ts")
 ANYWHERE = frozenset({"copy_or_stop", "leave", "suspend_process", "mouse"})
 """What a key does also while a dialog is open."""
 OF_TEXTUAL = frozenset({"focus_next", "focus_previous"})
@@ -320,13 +318,9 @@ class FiresideApp(App[int]):
         return key_rows(self.parts.bound)
 
     def start(
-        self,
-        work: Callable[[*Ts], Coroutine[Any, Any, object]],
-        *args: *Ts,
-        group: str,
-        exclusive: bool = False,
+        self, work: Callable[[], Coroutine[Any, Any, object]], *, group: str, exclusive: bool = False
     ) -> Worker[Any]:
-        return self.run_worker(partial(work, *args), group=group, exclusive=exclusive, exit_on_error=False)
+        return self.run_worker(work, group=group, exclusive=exclusive, exit_on_error=False)
 
     async def ended(self, group: str) -> None:
         running = [worker.wait() for worker in self.workers if worker.group == group]

@@ -7,7 +7,7 @@ The parts of the program take a `Program`, which is a `Shell` with what they nee
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from textual.geometry import Size
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
 
 
 class OpenChat(Protocol):
@@ -109,11 +108,7 @@ class Program(Shell, Protocol):
     """The program for its own parts: a shell, and what they use of Textual's app."""
 
     def start(
-        self,
-        work: Callable[[*Ts], Coroutine[Any, Any, object]],
-        *args: *Ts,
-        group: str,
-        exclusive: bool = False,
+        self, work: Callable[[], Coroutine[Any, Any, object]], *, group: str, exclusive: bool = False
     ) -> Worker[Any]:
         """Run `work` beside the messages of the program, until it or the program ends; one of a group that is
         `exclusive` ends those before it."""

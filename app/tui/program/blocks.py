@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from textual import events
@@ -106,11 +107,11 @@ class Blocks:
             told = "it is still being written" if is_new else "this is not part of the conversation"
             self._parts.say(told)
         elif name == "block_divide":
-            self._program.start(self._divide, item, group="divide")
+            self._program.start(partial(self._divide, item), group="divide")
         elif name == "block_fork":
             self.fork(item)
         elif name == "block_tokens":
-            self._program.start(self._show_tokens, item, group="tokens")
+            self._program.start(partial(self._show_tokens, item), group="tokens")
         elif item.response_id is not None:
             self.retry(item.response_id)
 
@@ -153,7 +154,7 @@ class Blocks:
 
     def fork(self, item: Item) -> None:
         """Go on in a copy of the chat that ends here; a message of one's own is the draft there."""
-        self._program.start(self._fork, item, group="fork")
+        self._program.start(partial(self._fork, item), group="fork")
 
     async def _fork(self, item: Item) -> None:
         chat, text = self._chats.current, ""
@@ -206,7 +207,7 @@ class Blocks:
 
     def retry(self, response_id: str | None = None) -> None:
         """Answer again; None: the last message."""
-        self._program.start(self._retry, response_id, group="reply")
+        self._program.start(partial(self._retry, response_id), group="reply")
 
     async def _retry(self, response_id: str | None) -> None:
         async with self._parts.telling():
@@ -226,7 +227,7 @@ class Blocks:
     def walk_variants(self, step: int) -> None:
         """The variant before or after, of the message at the block cursor or the last reply."""
         if not self._chats.current.view.empty:
-            self._program.start(self._walk_variants, step, group="reply")
+            self._program.start(partial(self._walk_variants, step), group="reply")
 
     async def _walk_variants(self, step: int) -> None:
         entry, chat = self._parts.transcript.current, self._chats.current

@@ -4,6 +4,7 @@ wait for the reply."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from app.frontend.draft import with_double
@@ -52,7 +53,7 @@ class Cards:
 
     def answer(self, question: Question, action: str, content: Mapping[str, Any]) -> None:
         """A person decided."""
-        self._program.start(self._answer, question, action, content, group="answer")
+        self._program.start(partial(self._answer, question, action, content), group="answer")
 
     async def _answer(self, question: Question, action: str, content: Mapping[str, Any]) -> None:
         async with self._parts.telling():

@@ -4,6 +4,7 @@ news."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from app import commands
@@ -177,7 +178,7 @@ class Commands:
 
     def run(self, line: str) -> None:
         """Run a slash command; what goes wrong is told in the seam."""
-        self._program.start(self._run, line, group="command")
+        self._program.start(partial(self._run, line), group="command")
 
     async def _run(self, line: str) -> None:
         await self._chats.ready()

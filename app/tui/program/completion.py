@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 from app.frontend.draft import mention
@@ -59,10 +60,10 @@ class Completions:
             return
         self._done_for = ""
         if self._is_command(before) and "\n" not in text:
-            self._program.start(self._offer_commands, before, group="completion", exclusive=True)
+            self._program.start(partial(self._offer_commands, before), group="completion", exclusive=True)
         elif found := _MENTION.search(before, max(0, caret - MOST_NAME_CHARS)):
-            span = (found.start(), caret)
-            self._program.start(self._offer_files, found[2], span, group="completion", exclusive=True)
+            offer = partial(self._offer_files, found[2], (found.start(), caret))
+            self._program.start(offer, group="completion", exclusive=True)
         else:
             self.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from app.terminal.clipboard import ClipboardError, Copied, copy, paste, save
@@ -30,7 +31,7 @@ class Copying:
     def copy(self, text: str) -> None:
         """Put text on the clipboard, and tell which way it went."""
         self._copied = text
-        self._program.start(self._copy, text, group="copy", exclusive=True)
+        self._program.start(partial(self._copy, text), group="copy", exclusive=True)
 
     async def _copy(self, text: str) -> None:
         private = self._chats.current.private

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from app.frontend.draft import Block, as_keys, draft_of, edited_blocks, pasted_pictures
@@ -164,7 +165,7 @@ class Drafts:
         """Put what is written in the place of the message, once."""
         if not editing.sent:
             editing.sent = True
-            self._program.start(self._send_edit, editing, blocks, kept, group="send")
+            self._program.start(partial(self._send_edit, editing, blocks, kept), group="send")
 
     async def _send_edit(self, editing: Editing, blocks: Sequence[Block], kept: str) -> None:
         from app.exits import explain
@@ -211,7 +212,7 @@ class Drafts:
         """A waiting message is removed; its text stays in the history."""
         draft, folds = draft_of(self._chats.current.facts.contents.get(item_id, ()))
         self._parts.draft.history_of_messages.add(as_keys(draft, folds, typed=False), keep=False)
-        self._program.start(self._remove_waiting, item_id, group="send")
+        self._program.start(partial(self._remove_waiting, item_id), group="send")
 
     async def _remove_waiting(self, item_id: str) -> None:
         from app.exits import explain

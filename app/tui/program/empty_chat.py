@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from app.clock import now
@@ -47,7 +48,7 @@ class EmptyChat:
             self.go_on_with(session_id)
 
     def go_on_with(self, session_id: str) -> None:
-        self._program.start(self._go_on_with, session_id, group="chats", exclusive=True)
+        self._program.start(partial(self._go_on_with, session_id), group="chats", exclusive=True)
 
     async def _go_on_with(self, session_id: str) -> None:
         async with self._parts.telling():

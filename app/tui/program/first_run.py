@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from app.tui.program.model import ModelControl
@@ -52,7 +53,7 @@ class FirstRun:
     def chosen(self, event: FirstRunPage.Ready) -> None:
         """There is a model now."""
         event.stop()
-        self._program.start(self._leave, event.source, group="load", exclusive=True)
+        self._program.start(partial(self._leave, event.source), group="load", exclusive=True)
 
     async def _leave(self, source: str) -> None:
         if not await self._model.load(source):

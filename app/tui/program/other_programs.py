@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from app.frontend.draft import with_double
@@ -62,7 +63,7 @@ class OtherPrograms:
 
     def page(self, text: str) -> None:
         """Show a text in the pager; it is handed over without a file."""
-        self._program.start(self._page, text, group="editor")
+        self._program.start(partial(self._page, text), group="editor")
 
     async def _page(self, text: str) -> None:
         from app.frontend.editor import EditorError, page

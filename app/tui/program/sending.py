@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from app.frontend.draft import Block, blocks_of, wish_of
@@ -64,7 +65,7 @@ class Sender:
             case "shell":
                 self._shell_lines.begin(wish.text)
             case _:
-                self._program.start(self._post, text, blocks, typed, wish.hint, group="send")
+                self._program.start(partial(self._post, text, blocks, typed, wish.hint), group="send")
 
     async def _post(self, text: str, blocks: Sequence[Block], typed: bool, hint: str) -> None:
         from app.exits import explain

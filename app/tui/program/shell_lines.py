@@ -37,7 +37,7 @@ class ShellLines:
         return bool(self._stops)
 
     def begin(self, line: str) -> None:
-        self._program.start(self._begin, line, group="shell")
+        self._program.start(partial(self._begin, line), group="shell")
 
     async def _begin(self, line: str) -> None:
         stop = asyncio.Event()

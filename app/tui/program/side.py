@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from textual.screen import Screen
@@ -132,7 +133,7 @@ class SidePane:
 
     def wish(self, session_id: str, wish: Wish) -> None:
         """A person wants something done with a chat of the list."""
-        self._program.start(self._wish, session_id, wish, group="side wish")
+        self._program.start(partial(self._wish, session_id, wish), group="side wish")
 
     async def _wish(self, session_id: str, wish: Wish) -> None:
         async with self._parts.telling():
@@ -181,7 +182,7 @@ class SidePane:
     def restore(self) -> None:
         """Restore the chat that was deleted last."""
         if self.deleted is not None:
-            self._program.start(self._restore, self.deleted, group="side wish")
+            self._program.start(partial(self._restore, self.deleted), group="side wish")
 
     async def _restore(self, session_id: str) -> None:
         async with self._parts.telling():

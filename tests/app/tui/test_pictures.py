@@ -175,7 +175,7 @@ async def test_a_picture_is_a_part_of_its_message_and_folds(tmp_path: Path) -> N
     async with running(engine=engine, workspace=tmp_path) as run:
         chat = run.app.chat
         file = await chat.manager.files.upload(await chat.ensure(), path)
-        await chat.send([{"type": "input_image", "file_id": file.id}])
+        await chat.post("", [{"type": "input_image", "file_id": file.id}], tmp_path)
         await run.until(lambda: run.texts("answer") == ["a bar"] and drawn(run))
         await run.until(lambda: run.app.parts.transcript.settled)
         row = rows(run)[0]

@@ -364,7 +364,7 @@ async def test_why_a_picture_cannot_be_seen_is_told_once(tmp_path: Path) -> None
         # Of a model of the chat's own nothing is known before it is loaded.
         await chat.manager.set_model_override(await chat.ensure(), "other")
         file = await chat.manager.files.upload(await chat.ensure(), tmp_path / "p.png")
-        await chat.send([{"type": "input_image", "file_id": file.id}])
+        await chat.post("", [{"type": "input_image", "file_id": file.id}], tmp_path)
         await run.until(lambda: "error" in run.kinds() and not run.app.chat.busy)
         await run.until(lambda: run.app.chat.view.error is not None and run.app.chat.view.error.choices)
         assert run.kinds().count("error") == 1
