@@ -72,6 +72,8 @@ class ScriptedServer:
         self.asked: list[Asked] = []
         self.vanished = threading.Event()
         """Set when a client closes its connection before its answer is whole."""
+        self.drops = 0
+        """How many chat requests to drop without a word."""
         self.answered: Callable[[Asked], None] = lambda asked: None
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -122,6 +124,9 @@ class ScriptedServer:
             while (asked := await _request(reader)) is not None:
                 self.asked.append(asked)
                 self.answered(asked)
+                if self.drops and asked.path.endswith("completions"):
+                    self.drops -= 1
+                    return
                 script = self.replies.get(asked.path) or [json_reply({"detail": "Not Found"}, 404)]
                 reply = script.pop(0) if len(script) > 1 else script[0]
                 if not await self._answer(reply, reader, writer):
