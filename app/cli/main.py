@@ -165,7 +165,7 @@ def _serve(ctx: typer.Context, given: Given) -> int:
 app.callback(invoke_without_command=True)(command(_chat, *ONE_SHOT, PLAIN, *SESSION, *CHAT))
 app.command("tui")(command(_tui, *SESSION, *CHAT))
 app.command("repl")(command(_repl, PLAIN, *SESSION, *CHAT))
-app.command("serve")(command(_serve, *SERVE, *CHAT))
+app.command("serve")(command(_serve, *SERVE, *(flag for flag in CHAT if flag.setting != "server")))
 
 
 @app.command()

@@ -47,7 +47,11 @@ def agent_from_bundle(bundle: bytes, filename: str = "") -> Agent:
     """
     try:
         text, name = _config_of(_unpacked(bundle))
-        return agent_from_wire(_parsed(text, name))
+        agent = agent_from_wire(_parsed(text, name))
+        if "://" in (agent.model or "") or (agent.model or "").lower().startswith(("server:", "unix:")):
+            # The chats with it would go wherever the maker of the bundle likes.
+            raise InvalidInputError("A bundle names a model of this machine, not one of a server.")
+        return agent
     except InvalidInputError as err:
         if not filename:
             raise

@@ -24,6 +24,7 @@ from app.help.topics import SCHEMA_FILE, Topic, topic, topics
 from app.oneshot import direct
 from app.settings.config import resolve, table
 from app.settings.mcp import servers
+from app.settings.servers import servers as model_servers
 from app.settings.table import KINDS
 from app.tui.help_lists import help_lists
 from app.tui.keys import KEYS, can_be_other, read_keymap
@@ -361,12 +362,13 @@ def blocks(name: str, language: str) -> list[str]:
 
 def test_the_settings_that_pages_show_are_settings(tmp_path: Path) -> None:
     shown = [*blocks("config", "toml"), *blocks("tools", "toml"), *blocks("keys", "toml")]
-    assert len(shown) == 3
+    assert len(shown) == 4
     for index, text in enumerate(shown):
         file = tmp_path / f"{index}.toml"
         file.write_text(text, encoding="utf-8")
         resolve({}, environ={}, file=file)
         servers(file=file)
+        assert model_servers(file=file).known.keys() == ({"lab"} if "[servers" in text else set())
         assert read_keymap(table("keys", file))[1] == []
 
 

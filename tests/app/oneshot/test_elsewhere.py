@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from app.cli import main as cli
-from tests.backend.engines.scripted_server import ScriptedServer, says
+from tests.app.process import fireside
+from tests.backend.engines.scripted_server import (
+    DONE,
+    Reply,
+    ScriptedServer,
+    delta,
+    frame,
+    json_reply,
+    says,
+)
 
 
 @pytest.fixture
@@ -60,3 +70,62 @@ def test_what_is_no_address_is_a_mistake_of_the_caller(
     assert cli.main(["-p", "Hi", "--server", address]) == 2
     err = capsys.readouterr().err
     assert "--server" in err and "secret" not in err
+
+
+def test_tools_are_run_here_for_a_model_that_is_elsewhere(
+    server: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = {"index": 0, "id": "c7", "function": {"name": "calculate", "arguments": '{"expression": "6*7"}'}}
+    server.chat(Reply([delta(tool_calls=[call]), delta("tool_calls"), DONE]), says("It is 42."))
+    assert cli.main(["-p", "6 times 7?", "--server", server.url, "--tools", "calculate"]) == 0
+    assert capsys.readouterr().out.endswith("It is 42.\n")
+    first, second = server.bodies
+    assert [tool["function"]["name"] for tool in first["tools"]] == ["calculate"]
+    asks, result = second["messages"][1:]
+    assert asks["tool_calls"][0]["id"] == result["tool_call_id"] == "c7" and "42" in result["content"]
+
+
+@pytest.mark.parametrize("flags", [["--raw"], ["--replies", "2"], ["--dry-run"], ["--format", "jsonl"]])
+def test_the_other_ways_of_a_one_shot_work_too(
+    server: ScriptedServer, flags: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.replies["/v1/completions"] = [Reply([frame({"choices": [{"text": "Hello you"}]}), DONE])]
+    assert cli.main(["-p", "Hi", "--server", server.url, *flags]) == 0
+    out, err = capsys.readouterr()
+    match flags[0]:
+        case "--raw":
+            assert out == "Hello you\n" and server.bodies[0]["prompt"] == "Hi"
+        case "--replies":
+            assert out.count("Hello you") == 2 and "---" in out
+        case "--dry-run":
+            assert '"content": "Hi"' in out and "a context of unknown size" in err and not server.bodies
+        case _:
+            assert json.loads(out.splitlines()[-1])["type"] == "done"
+
+
+def test_a_stopped_one_shot_keeps_what_was_written(server: ScriptedServer) -> None:
+    server.chat(Reply([delta(content="half"), threading.Event(), DONE]))
+    done = fireside("-p", "Hi", "--server", server.url, "--timeout", "3")
+    assert done.returncode == 1 and b"time limit" in done.stderr
+    assert done.stdout.startswith(b"half")
+    assert server.vanished.wait(5)
+
+
+def test_a_warning_of_a_bare_key_and_no_key_in_the_output(
+    server: ScriptedServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRESIDE_SERVER_KEY", "sk-secret-0123456789")
+    server.chat(json_reply({"error": "bad key sk-secret-0123456789"}, 401))
+    assert cli.main(["-p", "Hi", "--server", server.url]) == 1
+    out, err = capsys.readouterr()
+    assert "refuses the key" in err and "secret" not in out + err
+    assert {asked.headers["authorization"] for asked in server.asked} == {"Bearer sk-secret-0123456789"}
+
+
+def test_text_of_a_server_is_no_markup_and_moves_no_cursor(
+    server: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.chat(json_reply({"error": {"message": "\x1b[2J[bold red]boom[/]\r\nfireside: forged"}}, 500))
+    assert cli.main(["-p", "Hi", "--server", server.url]) == 1
+    err = capsys.readouterr().err
+    assert "\x1b" not in err and err.count("\n") == 1 and "[bold red]boom[/]" in err

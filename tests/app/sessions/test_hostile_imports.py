@@ -535,6 +535,8 @@ YAML: dict[str, tuple[str, str]] = {
     "a list": ("- name", "should be an object"),
     "broken": ("name: [", "cannot be read"),
     "no name": ("a: b", "needs a name"),
+    "a server": ("name: x\nmodel: http://evil/v1#m", "not one of a server"),
+    "a server by name": ("name: x\nmodel: Server:lab/m", "not one of a server"),
 }
 
 

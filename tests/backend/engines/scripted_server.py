@@ -67,7 +67,9 @@ def models(*names: str, **fields: Any) -> Reply:
 class ScriptedServer:
     """Answers each path with the next of its replies, the last one again and again."""
 
-    def __init__(self, *names: str, **fields: Any) -> None:
+    def __init__(self, *names: str, socket: str = "", **fields: Any) -> None:
+        self.socket = socket
+        """The path of a unix socket to listen at, in place of a port."""
         self.replies: dict[str, list[Reply]] = {"/v1/models": [models(*(names or ("toy",)), **fields)]}
         self.asked: list[Asked] = []
         self.vanished = threading.Event()
@@ -95,7 +97,7 @@ class ScriptedServer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"unix:{self.socket}" if self.socket else f"http://127.0.0.1:{self.port}"
 
     @property
     def bodies(self) -> list[Any]:
@@ -109,8 +111,11 @@ class ScriptedServer:
 
     async def _serve(self) -> None:
         self._stopped = asyncio.Event()
-        server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-        self.port: int = server.sockets[0].getsockname()[1]
+        if self.socket:
+            server = await asyncio.start_unix_server(self._connected, self.socket)
+        else:
+            server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+            self.port: int = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._stopped.wait()
         server.close()

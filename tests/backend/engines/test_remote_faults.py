@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -448,3 +449,14 @@ async def test_vectors_are_read_in_their_order(server: ScriptedServer, engines: 
     server.replies["/v1/embeddings"] = [json_reply({"error": "no such thing"}, 501)]
     with pytest.raises(EngineError, match="no such thing"):
         await engine.embed(["a"])
+
+
+async def test_a_server_may_listen_at_a_socket(tmp_path: Path, engines: list[RemoteEngine]) -> None:
+    with ScriptedServer("toy", socket=str(tmp_path / "s")) as server:
+        server.chat(says("x"))
+        engine = RemoteEngine(Servers())
+        engines.append(engine)
+        await engine.load(LoadSpec(server.url))
+        assert text_of(await answer(engine)) == "x" and engine.card.server == server.url
+    with pytest.raises(ModelLoadError, match="cannot be reached"):
+        await engine.load(LoadSpec(f"unix:{tmp_path}/none"))
