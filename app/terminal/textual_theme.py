@@ -19,7 +19,7 @@ from textual.filter import ANSIToTruecolor, LineFilter, Monochrome, NoColor
 from textual.theme import Theme
 
 from app.terminal.colors import nearest_index
-from app.terminal.theming import REVERSE, TONES, Attribute, Code, Palette, Tone
+from app.terminal.theming import REVERSE, TONES, Attribute, Palette, Tone
 
 _DEFAULT = Color.default()
 _GROUNDS: frozenset[Tone] = frozenset(
@@ -124,15 +124,6 @@ def tone_style(
     """
     flags = {*attributes, *palette.attributes.get(tone, ())}
     return _style(palette, tone, on, flags)
-
-
-@lru_cache(256)
-def code_style(palette: Palette, kind: Code | None, on: Tone | None = None) -> Style:
-    """A piece of code for a Strip; None is text. The filter maps its colours."""
-    if kind is None:
-        return _style(palette, "text", on, ())
-    style = palette.syntax[kind]
-    return _style(palette, style.role, on, style.attributes)
 
 
 def _style(palette: Palette, tone: Tone, on: Tone | None, flags: Collection[str]) -> Style:

@@ -2,7 +2,7 @@
 
 A palette is a theme as one terminal can show it.
 Reads shipped themes (`themes/`) and those of the config folder; refuses a file that lacks a colour,
-with one sentence that names the line. What the libraries make of a palette is in `theme_styles`
+with one sentence that names the line. What the libraries make of a palette is in `prompt_style`
 (Rich, prompt_toolkit) and `textual_theme`.
 """
 
@@ -141,7 +141,7 @@ class Palette:
     """A theme on one terminal: what a face draws with.
 
     Textual faces draw with the true colours (`hex`) everywhere, and `textual_theme.PaletteFilter`
-    turns those into what the terminal shows. Other faces take their styles from `theme_styles`.
+    turns those into what the terminal shows. Other faces take their styles from `prompt_style`.
     """
 
     name: str

@@ -1,5 +1,4 @@
-"""The door of the chat room: a chat template, what it can do, how it renders a conversation and
-how a reply to it is read."""
+"""A chat template: what it can do, how it renders a conversation, and how a reply to it is read."""
 
 from __future__ import annotations
 

@@ -132,11 +132,6 @@ class EngineHost:
         if self._child and request_id in self._running:
             self._child.send_soon({"op": "cancel", "request": request_id})
 
-    def cancel_load(self) -> None:
-        """End a load that runs; its caller gets a ModelLoadError with cause `cancelled`."""
-        if self._child:
-            self._child.send_soon({"op": "cancel_load"})
-
     async def count(
         self,
         messages: Sequence[Message],

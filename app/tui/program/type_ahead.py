@@ -34,8 +34,6 @@ class TypeAhead:
         self._draft = ""
         self._read = ""
         """What of its draft is read."""
-        self.passes = 0
-        """How often something was read ahead."""
 
     def typed(self, chat: Chat, draft: str) -> None:
         """The draft changed. Its stable part is read at a pause; the conversation before it at once, and
@@ -79,7 +77,6 @@ class TypeAhead:
         with contextlib.suppress(FiresideError):
             await chat.manager.warm(session_id, stable)
             self._read = stable
-            self.passes += 1
 
 
 def stable_part(draft: str) -> str:

@@ -321,6 +321,7 @@ async def test_a_draft_begins_a_chat_only_where_it_is_a_message_that_is_kept(
         chat = faces[0].chat
         chat.keep_draft(draft)
         await chat._settle_draft()
+        assert (chat.session_id is not None) is bool(kept)
         found.append(len(await faces[0].kept.list(10)))
 
     await chat("/help", write, private=private, watch=faces.append)

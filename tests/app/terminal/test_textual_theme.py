@@ -13,7 +13,7 @@ from textual.strip import Strip
 from textual.widgets import Input, OptionList, Static, TextArea
 
 from app.terminal import output, theming
-from app.terminal.textual_theme import PaletteFilter, code_style, install, tone_style
+from app.terminal.textual_theme import PaletteFilter, install, tone_style
 from app.terminal.theming import SHIPPED, TONES, Palette
 
 BLACK = TextualColor(0, 0, 0)
@@ -65,7 +65,6 @@ def test_without_colour_only_attributes_are_left() -> None:
         style = mapped(drawn, tone_style(drawn, tone, "panel"))
         assert style.color == style.bgcolor == Color.default()
     assert mapped(drawn, tone_style(drawn, "approval")).bold
-    assert mapped(drawn, code_style(drawn, "comment")).italic
 
 
 def test_true_colour_passes_untouched() -> None:
