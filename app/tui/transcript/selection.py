@@ -17,6 +17,8 @@ from app.tui.transcript.entry import Entry
 
 _SECTION_BITS = 40
 _FAR = 1 << 62
+_MOST_AROUND = 16
+"""Markers that come along: each costs a look at the whole slice, and an honest text nests few."""
 _MARKERS = re.compile(r"\*\*\*|\*\*|~~|`+|\*|(?<!\w)_+|_+(?!\w)")
 
 
@@ -84,22 +86,23 @@ def balanced(source: str, start: int, end: int) -> str:
 
     Markers right outside the slice that belong to ones inside come along; others that stand alone go.
     """
-    while True:
+    for steps in range(_MOST_AROUND, -1, -1):
         piece = source[start:end]
         if "\n```" in f"\n{piece}" or "\n~~~" in f"\n{piece}":
             return piece
         before, after = start, end
         for found in reversed(_alone(piece)):
             marker = found[0]
-            if start >= len(marker) and source[start - len(marker) : start] == marker:
+            if steps and start >= len(marker) and source[start - len(marker) : start] == marker:
                 start -= len(marker)
                 break
-            if source.startswith(marker, end):
+            if steps and source.startswith(marker, end):
                 end += len(marker)
                 break
             piece = piece[: found.start()] + piece[found.end() :]
         if (start, end) == (before, after):
             return piece
+    return source[start:end]
 
 
 def _alone(piece: str) -> list[re.Match[str]]:

@@ -21,7 +21,7 @@ _SCALAR_END = re.compile(r"[\s,\]}<]")
 _QUOTE_ENDS = re.compile(r"\s{0,1000}(?:[,)\]}:]|$)")
 _SOME_SPACE = re.compile(r"\s{0,1000}")
 _BARE = re.compile(r"[^\s,\]\)}:]+")
-_NUMBER = re.compile(r"[+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
 
 
 class Malformed(Exception):
