@@ -13,6 +13,7 @@ from starlette.requests import Request as HttpRequest
 from app.server.admission import Admission
 from app.server.errors import refused
 from app.server.metrics import Metrics
+from app.server.model_queue import ModelQueue
 from app.server.models import Models, Served
 from app.server.sessions.rights import Rights
 from app.sessions.manager import SessionManager
@@ -32,6 +33,7 @@ class Service:
     """What clients may do to this machine."""
     defaults: GenerationConfig = field(default_factory=GenerationConfig)
     """What holds where a request says nothing."""
+    queue: ModelQueue = field(default_factory=ModelQueue)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server ends: streams that would go on for ever end."""
 
@@ -39,7 +41,7 @@ class Service:
     async def engine(self, model: Served, replies: int = 1) -> AsyncGenerator[ChatEngine]:
         """The engine with a model, once there is a place in the queue."""
         with self.admission.place(replies):
-            async with self.manager.using(model.source) as engine:
+            async with self.queue.turn(model.source), self.manager.using(model.source) as engine:
                 yield engine
 
     async def answer(self, request: Request, model: Served) -> AsyncGenerator[list[Piece]]:
