@@ -195,7 +195,8 @@ class FollowedTurn:
         """Tell a call once it is known whether it ran."""
         call = self._calls.get(output.call_id)
         if call is not None and is_terminal(sys.stderr):
-            known = "refused: " if output.denied else "failed: " if output.is_error else ""
+            known = "refused: " if output.denied else "not run: " if output.not_run else ""
+            known = known or ("failed: " if output.is_error else "")
             notify(f"{known}{call.name} {call.arguments[:_SHOWN_ARGUMENTS]}")
         if output.denied:
             self._denied(output)

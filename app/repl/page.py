@@ -30,7 +30,7 @@ class ToolRow:
 
     name: str
     target: str
-    outcome: Literal["done", "failed", "refused"]
+    outcome: Literal["done", "failed", "refused", "not run"]
     summary: str
     detail: Sequence[str] = ()
 

@@ -65,7 +65,7 @@ class PlainPage:
 
     def tool(self, row: ToolRow) -> None:
         target = f" {row.target}" if row.target else ""
-        self._line(f"tool: {row.name}{target}, {row.outcome}: {row.summary}")
+        self._line(f"tool: {row.name}{target}, {row.outcome}{f': {row.summary}' if row.summary else ''}")
         for line in end_of(row.detail):
             self._line(line, "  ")
 

@@ -112,12 +112,14 @@ class StyledPage:
         glyphs = self.ink.glyphs
         edge: Span = (f"{glyphs.aside} ", "$tool")
         spans: RowSpans = [edge, (self._cut(row.name), "bold $tool")]
-        summary = shortened(row.summary, self.measure // 2, glyphs.cut_right)
+        summary = shortened(row.summary or row.outcome, self.measure // 2, glyphs.cut_right)
         room = self.measure - sum(cell_len(text) for text, _ in spans) - cell_len(summary) - 6
         if row.target and room > 4:
             spans.append((f" {shortened(row.target, room, glyphs.cut_right)}", ""))
-        sign, style = (glyphs.done, "$success") if row.outcome == "done" else (glyphs.failed, "$error")
-        spans += [(f"  {sign}", style), (f" {summary}", "$muted")]
+        # Only what failed has the colour of a failure; what was not run has done nothing wrong.
+        signs = {"done": (glyphs.done, "$success"), "failed": (glyphs.failed, "$error")}
+        sign, style = signs.get(row.outcome, ("", "$muted"))
+        spans += [(f"  {sign}", style), (f" {summary}".lstrip() if not sign else f" {summary}", "$muted")]
         details = [
             [edge, (f"  {part}", "$muted")]
             for line in end_of(row.detail)

@@ -20,6 +20,8 @@ def tool_row(call: FunctionCall | None, output: FunctionCallOutput, seconds: flo
     lines = output.shown.strip().split("\n")
     if output.denied:
         return ToolRow(name, target, "refused", "not run", ())
+    if output.not_run:
+        return ToolRow(name, target, "not run", "", () if output.stopped else lines)
     if output.stopped:
         return ToolRow(name, target, "failed", f"stopped by you{took}", lines if output.shown.strip() else ())
     if output.is_error:

@@ -114,6 +114,8 @@ class FunctionCallOutput(Item):
     denied: bool | None = None
     stopped: bool | None = None
     """The person stopped the call while it ran; the output is what it had come to."""
+    not_run: bool | None = None
+    """The call never began: it could not run as it was written, or was stopped before."""
     line_count: int | None = None
     """Lines that a program printed: `output` may hold fewer, and notes. None for what none printed."""
 

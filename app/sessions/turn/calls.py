@@ -111,6 +111,7 @@ class Calls:
         denied: bool = False,
         stopped: bool = False,
         line_count: int | None = None,
+        not_run: bool = False,
     ) -> FunctionCallOutput:
         return FunctionCallOutput(
             call_id=call.call_id,
@@ -118,6 +119,7 @@ class Calls:
             is_error=is_error or None,
             denied=denied or None,
             stopped=stopped or None,
+            not_run=not_run or None,
             line_count=line_count,
             response_id=self._turn.response_id,
             model=call.model,
@@ -127,7 +129,7 @@ class Calls:
         """What a call that was stopped had come to."""
         live = self._printing.get(call.call_id)
         if live is None or not live.printed:
-            return self._output(call, STOPPED, is_error=True, stopped=True)
+            return self._output(call, STOPPED, is_error=True, stopped=True, not_run=live is None)
         text = f"{STOPPED}{HAD_PRINTED}{live.printed}"
         return self._output(call, text, is_error=True, stopped=True, line_count=live.line_count)
 
@@ -137,7 +139,7 @@ class Calls:
             settled, output = await self._answered(call)
         except UnfitError as err:
             self._unfit.append((call, str(err)))
-            settled, output = call, self._output(call, str(err), is_error=True)
+            settled, output = call, self._output(call, str(err), is_error=True, not_run=True)
         await self._finish(settled, output)
 
     async def _answered(self, call: FunctionCall) -> tuple[FunctionCall, FunctionCallOutput]:
@@ -200,7 +202,7 @@ class Calls:
     def _refused(self, call: FunctionCall, decision: Decision) -> FunctionCallOutput:
         if decision.fault:
             self._unfit.append((call, decision.reason))
-            return self._output(call, denial(decision), is_error=True)
+            return self._output(call, denial(decision), is_error=True, not_run=True)
         if decision.origin != "person":
             self._turn.publish(
                 PolicyDeniedEvent(conversation_id=self._live.id, reason=decision.reason, phase="tool_call")

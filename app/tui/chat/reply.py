@@ -21,8 +21,8 @@ from app.terminal.figures import duration, reading
 from app.tui.chat.story import (
     CUT,
     CUT_THINKING,
+    NOT_RUN,
     SILENT,
-    STOPPED_BY_YOU,
     Story,
     end_call,
     ends_without_words,
@@ -173,9 +173,18 @@ class LiveReply:
         self._end_answer()
         call = self._writing.get(index)
         if call is None:
+            self._end_writing()
             call = self._writing[index] = ToolCall(name, state="writing")
             self._add(call)
         self.page.append_text(call, delta)
+
+    def _end_writing(self) -> None:
+        """What follows a call has begun: its arguments are whole, and it waits for the end of the reply."""
+        for call in self._writing.values():
+            if call.state == "writing":
+                self.page.flush()  # what of its arguments waits for a frame is not output
+                call.state = "waits"
+                self.page.changed(call)
 
     def _spoke(self) -> None:
         self.begin(self.response_id)
@@ -355,7 +364,7 @@ class LiveReply:
         self.ended = True
         self.end_progress()
         for call in self._writing.values():
-            call.end("failed", STOPPED_BY_YOU)
+            call.end("denied", NOT_RUN)
             self.page.changed(call)
         self._adopt(output)
         self._end_thought()

@@ -37,6 +37,7 @@ from app.tui.transcript.picture_entry import PictureRow
 from app.tui.transcript.tool_entry import State, ToolCall
 
 STOPPED_BY_YOU = "stopped by you"
+NOT_RUN = "not run"
 _FILES = ("input_file", "input_audio")
 CUT, CUT_THINKING = "cut off", "cut off while it thought"
 """What a name row tells of a reply that reached its limit."""
@@ -211,13 +212,15 @@ def end_call(call: ToolCall, item: FunctionCallOutput, seconds: float | None = N
     """The call has its result."""
     state: State = "done"
     facts = count_words(item.line_count) if item.line_count is not None else lines_of(item.output)
-    if item.denied:
-        state, facts = "denied", "not run"
+    if item.denied or item.not_run:
+        state, facts, seconds = "denied", NOT_RUN, None
     elif item.stopped:
         state, facts = "failed", STOPPED_BY_YOU
     elif item.is_error:
         state, facts = "failed", "failed"
-    if seconds is not None and not item.denied:
+    elif call.diff:
+        facts = ""  # its lines are told as those of a change
+    if seconds is not None:
         spent = f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
         facts = f"{facts}, {spent}" if facts else spent
     call.end(state, facts)

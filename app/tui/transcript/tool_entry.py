@@ -194,15 +194,24 @@ class ToolCall(Entry):
         ]
         return Section(PLAIN, [line(left, self._facts(sheet), sheet)])
 
+    def _change_runs(self) -> list[Run]:
+        """Lines that a change of a file added and removed."""
+        rows = self.diff.split("\n") if self.diff else []
+        bodies = [row for row in rows if not row.startswith(("+++", "---"))]
+        added, removed = (sum(row.startswith(sign) for row in bodies) for sign in "+-")
+        return [Run(f" +{added:,}", "added"), Run(f" -{removed:,}", "removed")] if rows else []
+
     def _facts(self, sheet: Sheet) -> Sequence[Run]:
         facts = "" if sheet.narrow else plain(self.facts)
         match self.state:
             case "done":
-                return [Run(sheet.glyphs.done, "success"), *([Run(f" {facts}", "muted")] if facts else [])]
+                change = self._change_runs()
+                told = [*change, *([Run(f"{',' if change else ''} {facts}", "muted")] if facts else [])]
+                return [Run(sheet.glyphs.done, "success"), *told]
             case "failed":
                 return [Run(sheet.glyphs.failed, "error"), Run(f" {facts or 'failed'}", "error")]
             case "denied":
-                return [Run(facts or "not run", "warning")]
+                return [Run(facts or "not run", "muted")]
             case "asks":
                 return [Run("asks", "approval:b")]
             case _:
