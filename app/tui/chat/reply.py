@@ -1,4 +1,4 @@
-"""The reply that is being written: its events become entries that grow, in the order of their arrival."""
+"""The reply that is being written. One file, because each event may end what another began."""
 
 from __future__ import annotations
 
