@@ -1,8 +1,8 @@
 """Names of files that become code: something runs them, or obeys them, later and without asking.
 
 Left out on purpose are a project's own programs and build files (`setup.py`, `package.json`,
-`Makefile`): they run when the person runs the project, like every other source in it. `conftest.py`
-counts, because its mere presence beside other tests runs it, in editors too.
+`Makefile`): they run when the person runs the project, like every other source in it. `conftest.py` and
+`eslint.config.js` count, because their mere presence beside other files runs them, in editors too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _IN_PROJECTS = frozenset(
     ".clinerules .opencode .junie .roo .kiro .amazonq .mvn .emacs.d .vim .nvim .helix .mise .idx .agents "
     ".qwen .codesandbox .semaphore .teamcity .builds .externaltoolbuilders .bsp .kilocode .augment .trae "
     ".aiassistant .factory .cline .openhands .goose .amp .copilot .mcp .codebuddy .iflow .warp .jupyter "
-    ".azure-pipelines .azuredevops .tekton .harness nbproject .elvish .virtualenvs .nixpkgs .i3".split()
+    ".azure-pipelines .azuredevops .tekton .harness nbproject .elvish .virtualenvs .nixpkgs .i3 .git-hooks "
+    ".lefthook".split()
 )
 """Folders that act at the top of what somebody opens as a project: not among installed packages."""
 _FILES_EVERYWHERE = frozenset(
@@ -41,7 +42,8 @@ _FILES_EVERYWHERE = frozenset(
     ".xonshrc .shrc .shinit .yashrc .bash_completion .zsh_aliases .aliases .p10k.zsh .zimrc .gdbearlyinit "
     ".hgrc .rhosts .shosts .forward .procmailrc .mongorc.js .mongoshrc.js .mysqlrc .duckdbrc .guile .sbclrc "
     ".clisprc .swiplrc .utoprc .lesskey .lessfilter .gemrc .wezterm.lua .terraformrc .radare2rc "
-    ".lazygit.yml .arcconfig .arclint .reviewboardrc .htaccess .user.ini .gnuplot".split()
+    ".lazygit.yml .arcconfig .arclint .reviewboardrc .htaccess .user.ini .gnuplot _exrc .mailcap profile.ps1 "
+    "microsoft.powershell_profile.ps1".split()
 )
 _FILES_IN_PROJECTS = frozenset(
     ".gitmodules .gitattributes .npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs .pnpmfile.mjs .pypirc .mcp.json "
@@ -59,7 +61,8 @@ _FILES_IN_PROJECTS = frozenset(
     ".augment-guidelines crush.json opencode.jsonc .formatter.exs .credo.exs .proverc .simplecov .yardopts "
     ".luarc.json .luarc.jsonc .luacheckrc .busted .solargraph.yml .standard.yml .rubocop_todo.yml "
     ".phpactor.json .phpactor.yml .vimspector.json .kateproject .geany .sbtopts .jvmopts .mill-jvm-opts "
-    ".tmuxinator.yml .tmuxp.yaml .tmuxp.yml .tmuxp.json captainhook.json pylintrc pylintrc.toml".split()
+    ".tmuxinator.yml .tmuxp.yaml .tmuxp.yml .tmuxp.json captainhook.json pylintrc pylintrc.toml "
+    ".flake8 mypy.ini .mypy.ini .ackrc .python-version".split()
 )
 _STARTS_IN_PROJECTS = (
     ".eslintrc",
@@ -69,6 +72,16 @@ _STARTS_IN_PROJECTS = (
     ".lintstagedrc",
     ".commitlintrc",
     ".simple-git-hooks.",
+    "eslint.config.",
+    "prettier.config.",
+    "stylelint.config.",
+    "commitlint.config.",
+    "lint-staged.config.",
+    "tailwind.config.",
+    "jest.config.",
+    "vitest.config.",
+    ".mocharc.",
+    ".oxlintrc",
     ".php-cs-fixer.",
     ".pylintrc",
     ".lldbinit",

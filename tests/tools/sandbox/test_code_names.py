@@ -9,7 +9,11 @@ import pytest
 from tools.names import plain_name
 from tools.sandbox.code_names import is_code, may_be_code
 
-OF_EDITORS = """.eslintrc .eslintrc.json .eslintrc.yml .eslintrc.cjs .prettierrc .prettierrc.json
+OF_EDITORS = """eslint.config.js eslint.config.mjs eslint.config.ts prettier.config.cjs stylelint.config.js
+commitlint.config.js lint-staged.config.mjs tailwind.config.ts jest.config.js vitest.config.ts .mocharc.cjs
+.flake8 mypy.ini .mypy.ini .ackrc .python-version _exrc .git-hooks/pre-commit .lefthook/pre-commit/x
+profile.ps1 Microsoft.PowerShell_profile.ps1 .mailcap .oxlintrc.json
+.eslintrc .eslintrc.json .eslintrc.yml .eslintrc.cjs .prettierrc .prettierrc.json
 .prettierrc.ts .stylelintrc .stylelintrc.json .babelrc .babelrc.mjs pylintrc
 pylintrc.toml .pylintrc.toml .formatter.exs .credo.exs .solargraph.yml .standard.yml
 .rubocop_todo.yml .luarc.json .luacheckrc .phpactor.json .php-cs-fixer.php
@@ -31,10 +35,10 @@ OF_SHELLS_AND_PROGRAMS = """mise.production.toml .mise.local.toml .miserc.toml m
 .jvmopts .htaccess .user.ini .tmuxp.yaml .tmuxinator.yml .mongorc.js .sbclrc .gemrc
 .lessfilter .forward .procmailrc .rhosts .jupyter/x .simplecov .proverc .yardopts
 .busted .terraformrc"""
-OWN = """package.json Makefile setup.py pyproject.toml src/main.py eslint.config.js
+OWN = """package.json Makefile setup.py pyproject.toml src/main.py vite.config.ts
 docs/agent.txt README.md node_modules/x/.eslintrc node_modules/x/.prettierrc
-node_modules/x/.babelrc pyvenv.cfg .venv/pyvenv.cfg .editorconfig .gitignore
-.dockerignore .python-version .clang-format config/code/x lib/mise.py"""
+node_modules/x/.babelrc node_modules/x/eslint.config.js pyvenv.cfg .venv/pyvenv.cfg .editorconfig .gitignore
+.dockerignore .node-version .clang-format config/code/x lib/mise.py"""
 
 
 @pytest.mark.parametrize(
