@@ -208,7 +208,8 @@ class Narrator:
         self.page.state("")
         self._calls.clear()
         self.busy = False
-        seconds = clock.seconds() - self._began
+        stored = [data["seconds"] for data in response.output if isinstance(data.get("seconds"), float)]
+        seconds = stored[-1] if stored else clock.seconds() - self._began
         match response.status:
             case "failed":
                 self._tell_failure(response.error or {})

@@ -70,6 +70,9 @@ class Message(Item):
     """Tokens with their probabilities, where the request asked for them."""
     schema_errors: tuple[str, ...] | None = None
     """Why a finished answer does not satisfy the schema it was asked for."""
+    seconds: float | None = None
+    """How long its reply took up to its end, without the time that a person was asked."""
+    tokens_per_second: float | None = None
 
     @property
     def text(self) -> str:

@@ -48,7 +48,8 @@ class Approval:
             self._number = self._changes.number
             found, rule = await self._look(arguments), None
             if found.verdict == "ask":
-                found, rule = await self._ask(found)
+                with self._turn.asking():
+                    found, rule = await self._ask(found)
                 break
             if found.verdict == "deny" or self._changes.number == self._number:
                 break

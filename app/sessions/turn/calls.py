@@ -221,7 +221,8 @@ class Calls:
             question = FormQuestion(
                 message=form.message, phase="tool_input", tool=call.name, schema=form.schema
             )
-            answer = await live.elicitations.ask(question)
+            with self._turn.asking():
+                answer = await live.elicitations.ask(question)
             return answer.content if answer.accepted else None
 
         context = ToolContext(

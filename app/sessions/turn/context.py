@@ -196,7 +196,8 @@ class Context:
                 "required": ["choice"],
             },
         )
-        answer = await self._live.elicitations.ask(question)
+        with self._turn.asking():
+            answer = await self._live.elicitations.ask(question)
         choice = answer.content.get("choice", "compact") if answer.accepted else "error"
         return choice if choice in ("compact", "drop") else "error"
 

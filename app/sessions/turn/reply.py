@@ -270,6 +270,8 @@ class _Draft:
                     usage=None if outcome is None else _usage(outcome, None),
                     tokens=self._recorded(),
                     schema_errors=(outcome and outcome.schema_errors) or None,
+                    seconds=round(turn.worked_s, 3),
+                    tokens_per_second=round(outcome.tokens_per_second, 2) or None if outcome else None,
                     **common,
                 )
             )

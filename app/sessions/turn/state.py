@@ -6,10 +6,12 @@ What makes the answer (its context, its reply, its calls and their approvals) ta
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from app import clock
 from app.sessions.errors import FiresideError
 from app.sessions.events import (
     Response,
@@ -52,6 +54,8 @@ class TurnState:
         self._begun = live.settings
         self.instead: str | None = None
         """Where the branch ended that was active before another try, which may come to nothing."""
+        self._begun_at = clock.seconds()
+        self._asking, self._asking_from, self._asked_s = 0, 0.0, 0.0
         self.offered: frozenset[str] = frozenset()
         """Names of the tools that the request of the last reply offered."""
         self.interrupted = False
@@ -67,6 +71,24 @@ class TurnState:
         self._waking: asyncio.Task[None] | None = None
         self._created = False
         self._queued = False
+
+    @contextlib.contextmanager
+    def asking(self) -> Generator[None]:
+        """Within, a person is asked: that is not the time of the reply."""
+        if not self._asking:
+            self._asking_from = clock.seconds()
+        self._asking += 1
+        try:
+            yield
+        finally:
+            self._asking -= 1
+            if not self._asking:
+                self._asked_s += clock.seconds() - self._asking_from
+
+    @property
+    def worked_s(self) -> float:
+        """Seconds since it began, without those that a person was asked."""
+        return max(0.0, clock.seconds() - self._begun_at - self._asked_s)
 
     @property
     def settings(self) -> Settings:

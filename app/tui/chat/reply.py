@@ -76,6 +76,9 @@ class LiveReply:
     _paused_at: float | None = None
     """Since when calls are asked for or run, and nothing is written."""
     _paused: float = 0.0
+    _asked: float = 0.0
+    """Seconds that the person was asked."""
+    _asked_from: float = 0.0
     _others: set[str] = field(default_factory=set[str])
     ended: bool = False
 
@@ -300,7 +303,12 @@ class LiveReply:
         call = self.story.calls.get(call_id)
         if call is None or not call.live:
             return
+        was_asking = self._is_asking()
         call.state = "asks" if asking else "running"
+        if asking and not was_asking:
+            self._asked_from = self.seconds()
+        elif was_asking and not self._is_asking():
+            self._asked += self.seconds() - self._asked_from
         if diff and not call.diff:
             call.diff = diff
         if not asking:
@@ -338,7 +346,7 @@ class LiveReply:
         """Time went on: the numbers beside the name."""
         if self.name is None or self.ended or self._first is None:
             return
-        facts = (duration(self.seconds() - self._from), *([speed] if (speed := self.speed_words()) else []))
+        facts = (duration(self._worked()), *([speed] if (speed := self.speed_words()) else []))
         if facts != self.name.facts:
             self.name.facts = facts
             self.page.changed(self.name)
@@ -371,7 +379,7 @@ class LiveReply:
         self._end_answer()
         if self.name is None:
             return
-        spent = duration(self.seconds() - self._from)
+        spent = duration(self._spent(output))
         facts = [f"stopped after {spent}"] if status == "cancelled" else [spent]
         if status == "failed":
             facts = [f"failed after {spent}"]
@@ -383,6 +391,19 @@ class LiveReply:
             facts.append(SILENT)
         self.name.facts, self.name.live = tuple(facts), False
         self.page.changed(self.name)
+
+    def _spent(self, output: tuple[Mapping[str, Any], ...]) -> float:
+        """Seconds that the reply took, without those that a person was asked: as it is stored, if it is."""
+        stored = [data["seconds"] for data in output if isinstance(data.get("seconds"), float)]
+        return stored[-1] if stored else self._worked()
+
+    def _worked(self) -> float:
+        now = self.seconds()
+        asking = now - self._asked_from if self._is_asking() else 0.0
+        return now - self._from - self._asked - asking
+
+    def _is_asking(self) -> bool:
+        return any(call.state == "asks" for call in self.story.calls.values())
 
     def _adopt(self, output: tuple[Mapping[str, Any], ...]) -> None:
         """Give the entries of a stopped reply the ids under which its items are stored."""

@@ -30,7 +30,7 @@ from app.sessions.items import (
     TerminalCommand,
     arguments_of,
 )
-from app.terminal.figures import byte_size
+from app.terminal.figures import byte_size, duration
 from app.tui.transcript.entries import Answer, ErrorEntry, NameRow, Note, Thought, UserTurn
 from app.tui.transcript.entry import Entry
 from app.tui.transcript.picture_entry import PictureRow
@@ -161,12 +161,18 @@ def clock(seconds: int) -> str:
 
 def stored_facts(item: Message, *, thinking: bool = False) -> tuple[str, ...]:
     """What is known of a reply from the store; `thinking`: it ended with its thought."""
+    spent = None if item.seconds is None else duration(item.seconds)
     if item.interrupted:
-        return ("stopped",)
+        return (f"stopped after {spent}" if spent else "stopped",)
+    known = [spent] if spent else []
+    if item.tokens_per_second and spent:
+        known.append(f"{item.tokens_per_second:,.0f} tok/s")
     if item.finish == "length":
-        return (CUT_THINKING if thinking else CUT,)
+        return (*known, CUT_THINKING if thinking else CUT)
     if item.finish == "stop" and not item.text:
-        return (SILENT,)
+        return (*known, SILENT)
+    if known:
+        return tuple(known)
     tokens = (item.usage or {}).get("output_tokens")
     return (f"{tokens:,} token{'' if tokens == 1 else 's'}",) if isinstance(tokens, int) else ()
 
