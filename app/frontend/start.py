@@ -77,7 +77,7 @@ async def open_manager(
 
     held: list[SessionManager] = []
     try:
-        held.append(await in_thread(make, start))
+        held.append(await in_thread(make, start, unwanted=_let_go))
         hold(held[0])
         await held[0].start()
         return held[0]
@@ -90,7 +90,7 @@ async def open_manager(
         await held[0].aclose()
     from app.sessions.store.store import Store
 
-    manager: SessionManager = await in_thread(_manager, start, Store(None))
+    manager: SessionManager = await in_thread(_manager, start, Store(None), unwanted=_let_go)
     hold(manager)
     await manager.start()
     return manager
@@ -129,7 +129,7 @@ def newest_of(start: Start) -> Sequence[Item]:
 async def open_private_manager(start: Start, beside: SessionManager) -> SessionManager:
     """A manager that keeps its chats in memory only, on the engine of another one; open."""
     keep_nothing_printed()
-    manager: SessionManager = await in_thread(_private_manager, start, beside)
+    manager: SessionManager = await in_thread(_private_manager, start, beside, unwanted=_let_go)
     await manager.start()
     return manager
 
@@ -189,16 +189,19 @@ async def configure(
         await manager.configure(session_id, **values)
 
 
-async def in_thread(make: Any, *args: Any) -> Any:
+async def in_thread(make: Any, *args: Any, unwanted: Callable[[Any], None] = lambda _: None) -> Any:
     """`make(*args)` beside the event loop: what it imports takes a while.
 
-    Its thread holds up no leaving, however long a disk or another program lets it wait.
+    Its thread holds up no leaving, however long a disk or another program lets it wait. What it makes when
+    nobody waits any more is given to `unwanted`, in a thread too.
     """
     loop = asyncio.get_running_loop()
     made: asyncio.Future[Any] = loop.create_future()
 
     def tell(result: Any, error: BaseException | None) -> None:
         if made.done():  # nobody waits any more
+            if error is None:
+                threading.Thread(target=unwanted, args=(result,), daemon=True).start()
             return
         if error is None:
             made.set_result(result)
@@ -211,11 +214,20 @@ async def in_thread(make: Any, *args: Any) -> Any:
             result = make(*args)
         except BaseException as err:
             error = err
-        with contextlib.suppress(RuntimeError):  # the loop has ended
+        try:
             loop.call_soon_threadsafe(tell, result, error)
+        except RuntimeError:  # the loop has ended
+            if error is None:
+                unwanted(result)
 
     threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True).start()
     return await made
+
+
+def _let_go(manager: SessionManager) -> None:
+    """Close the store of a manager that was never opened; nothing else of it runs."""
+    with contextlib.suppress(Exception):  # of a program that is about to end
+        asyncio.run(manager.store.close())
 
 
 def _tools(start: Start, folder: Path | None) -> Sequence[Any]:
