@@ -110,9 +110,9 @@ class LibraryOperations(Workplace):
     async def _forget_cells(self, session_id: str) -> None:
         """Nothing of a deleted or private chat stays in the engine's cache, nor in the files that last
         longer."""
-        if self._desk.has_engine:
+        if self._lease.has_engine:
             try:
-                await self._desk.engine.forget(session_id)
+                await self._lease.engine.forget(session_id)
             except BackendError as err:
                 raise wrapped(err) from err
 

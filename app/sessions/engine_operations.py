@@ -47,7 +47,7 @@ class EngineOperations(Workplace):
         live = await self.live(session_id)
         if live.record.leaf_id is None and not draft:
             return await self._beginning(live.settings)
-        async with self._desk.use(live.settings.model, _silent) as engine:
+        async with self._lease.use(live.settings.model, _silent) as engine:
             turns = await self._turns(live, draft, engine.card)
             tools = offered_tools(live.settings, self._services.toolbox, engine.card)
             head = [turn for turn in turns if turn["role"] == "system"]
@@ -77,7 +77,7 @@ class EngineOperations(Workplace):
 
     async def _beginning(self, settings: Settings) -> Json:
         """What a chat holds before its first message, which most templates cannot do without."""
-        async with self._desk.use(settings.model, _silent) as engine:
+        async with self._lease.use(settings.model, _silent) as engine:
             card, count = engine.card, engine.count
             config = _whole(settings, card)
             tools = offered_tools(settings, self._services.toolbox, card)
@@ -99,7 +99,7 @@ class EngineOperations(Workplace):
     async def preview(self, session_id: str, draft: str = "") -> Json:
         """The rendered prompt with the draft as the next message: `text, tokens, exact`."""
         live = await self.live(session_id)
-        async with self._desk.use(live.settings.model, _silent) as engine:
+        async with self._lease.use(live.settings.model, _silent) as engine:
             request = Request(
                 messages=await self._turns(live, draft, engine.card),
                 tools=offered_tools(live.settings, self._services.toolbox, engine.card),
@@ -115,7 +115,7 @@ class EngineOperations(Workplace):
     async def warm(self, session_id: str, draft: str = "") -> None:
         """Read a conversation ahead of its use, at the lowest priority."""
         live = await self.live(session_id)
-        async with self._desk.use(live.settings.model, _silent) as engine:
+        async with self._lease.use(live.settings.model, _silent) as engine:
             tools = offered_tools(live.settings, self._services.toolbox, engine.card)
             try:
                 turns = await self._turns(live, draft, engine.card)
@@ -137,26 +137,26 @@ class EngineOperations(Workplace):
     @property
     def engine(self) -> ChatEngine:
         """The engine, loaded or not: for a manager beside this one."""
-        return self._desk.engine
+        return self._lease.engine
 
     @property
     def card(self) -> ChatCard | None:
         """The model that is loaded now."""
-        return self._desk.card
+        return self._lease.card
 
     def card_of(self, model: str | None) -> ChatCard | None:
         """The model that a chat on `model` (None: the default) would use; None before it is loaded."""
-        return self._desk.card_of(model)
+        return self._lease.card_of(model)
 
     @property
     def model_source(self) -> str | None:
         """What the model that is loaded was asked for as, else the default; None: the one that is found."""
-        return self._desk.source
+        return self._lease.source
 
     @property
     def residency(self) -> Mapping[str, Any]:
         """Where the model that is loaded lies, and its `defaults`; empty where none is."""
-        return {} if self._desk.card is None else self._desk.engine.residency
+        return {} if self._lease.card is None else self._lease.engine.residency
 
     async def models(self) -> list[Any]:
         """The models found on this machine."""
@@ -178,26 +178,26 @@ class EngineOperations(Workplace):
         `go_on` is asked while it loads, on whatever thread does that; where it says False the load
         ends with FiresideError (cancelled), and the model of before is loaded when next needed.
         """
-        return await self._desk.load(LoadSpec(source, options, for_text), progress, go_on)
+        return await self._lease.load(LoadSpec(source, options, for_text), progress, go_on)
 
     async def unload_model(self) -> None:
         """Free the model; the next turn loads it again."""
-        await self._desk.unload()
+        await self._lease.unload()
 
     async def engine_stats(self) -> EngineStats | None:
         """What the engine does now; None where no model is loaded."""
-        return None if self._desk.card is None else await self._desk.engine.stats()
+        return None if self._lease.card is None else await self._lease.engine.stats()
 
     @asynccontextmanager
     async def using(self, model: str | None = None) -> AsyncGenerator[ChatEngine]:
         """The engine with `model` (None: the default) in it, which no other replaces within. It may be
         one that writes no text."""
-        async with self._desk.use(model, _silent, for_text=False) as engine:
+        async with self._lease.use(model, _silent, for_text=False) as engine:
             yield engine
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """One vector per text, by the loaded model."""
-        async with self._desk.use(None, _silent, for_text=False) as engine:
+        async with self._lease.use(None, _silent, for_text=False) as engine:
             try:
                 return await engine.embed(texts)
             except (BackendError, ValueError) as err:

@@ -108,7 +108,7 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
     async def aclose(self) -> None:
         """Stop what runs, write the rest, free the model."""
         await self.stop()
-        await self._desk.unload()
+        await self._lease.unload()
         await self.store.close()
 
     # ---- making and reading ----------------------------------------------------------------
@@ -160,7 +160,7 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
         if include_items:
             newest = await self.store.branch(record.leaf_id, limit=SNAPSHOT_ITEMS + 1, order="desc")
         live = self._live.get(session_id)
-        agent, settings, card = agent_from_wire(record.agent), record.settings, self._desk.card
+        agent, settings, card = agent_from_wire(record.agent), record.settings, self._lease.card
         return SessionSnapshot(
             id=record.id,
             agent_id=agent.id,
@@ -197,7 +197,7 @@ class SessionManager(TreeOperations, LibraryOperations, EngineOperations):
     async def stream(self, session_id: str) -> AsyncGenerator[SessionEvent]:
         """Live events, from a heartbeat on. Ends when the session is closed."""
         live = await self.live(session_id)
-        subscription = live.hub.subscribe()
+        subscription = live.bus.subscribe()
         self.follow(live)
         try:
             async for event in subscription:

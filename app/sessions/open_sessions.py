@@ -52,14 +52,14 @@ class Workplace:
     def __init__(
         self,
         store: Store,
-        desk: EngineLease,
+        lease: EngineLease,
         toolbox: Toolbox,
         adapter: ToolsAdapter | None,
         policy: Policy | None,
         defaults: Defaults,
     ) -> None:
         self.store = store
-        self._desk = desk
+        self._lease = lease
         self.files = SessionFiles(store.database)
         self.files.on_produced = self._tell_of_file
         self.ledger = Ledger(store.database)
@@ -72,7 +72,7 @@ class Workplace:
             store,
             self.ledger,
             self.files,
-            desk,
+            lease,
             toolbox,
             adapter,
             policy,
@@ -193,7 +193,7 @@ class Workplace:
         seen = await self.store.last_seq(live.id)
         version, status = None, live.record.status
         with contextlib.suppress(asyncio.CancelledError):
-            while not live.owned and not live.closed and live.hub.listeners:
+            while not live.owned and not live.closed and live.bus.listeners:
                 await asyncio.sleep(FOLLOW_S)
                 if (now := await self.store.database.version()) == version:
                     continue

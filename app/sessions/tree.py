@@ -82,7 +82,7 @@ class TreeOperations(Workplace):
                 raise InvalidInputError("That message has no recorded tokens; set logprobs to record them.")
             if not 0 <= token_index < len(message.tokens):
                 raise InvalidInputError(f"The message has tokens 0 to {len(message.tokens) - 1}.")
-            async with self._desk.use(live.settings.model, lambda fraction: None) as engine:
+            async with self._lease.use(live.settings.model, lambda fraction: None) as engine:
                 chosen = await engine.detokenize([token_id])
             start = _rewritten(message, token_index, token_id, chosen)
             return (await live.rerun(node.parent_id, continued=start))[0]

@@ -21,8 +21,8 @@ class Subscription:
     FiresideError and has to read the snapshot again.
     """
 
-    def __init__(self, hub: EventBus, *, heartbeat_s: float = HEARTBEAT_S) -> None:
-        self._hub = hub
+    def __init__(self, bus: EventBus, *, heartbeat_s: float = HEARTBEAT_S) -> None:
+        self._bus = bus
         self._events: deque[SessionEvent] = deque([SessionHeartbeatEvent()])
         self._arrived = asyncio.Event()
         self._arrived.set()
@@ -34,7 +34,7 @@ class Subscription:
         """Add an event, or cut a listener off that does not keep up."""
         if len(self._events) >= MAX_BEHIND:
             self._behind = True
-            self._hub.drop(self)
+            self._bus.drop(self)
         else:
             self._events.append(event)
         self._arrived.set()
@@ -42,7 +42,7 @@ class Subscription:
     def close(self) -> None:
         """Stop listening; what has arrived can still be read."""
         self._closed = True
-        self._hub.drop(self)
+        self._bus.drop(self)
         self._arrived.set()
 
     def __aiter__(self) -> AsyncIterator[SessionEvent]:

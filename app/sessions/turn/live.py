@@ -87,7 +87,7 @@ class Services:
     store: Store
     ledger: Ledger
     files: SessionFiles
-    desk: EngineLease
+    lease: EngineLease
     toolbox: Toolbox
     adapter: ToolsAdapter | None
     """None where there are no tools."""
@@ -105,7 +105,7 @@ class LiveSession:
         self.services = services
         self.record = record
         self.parent = parent
-        self.hub = EventBus()
+        self.bus = EventBus()
         self.gate = asyncio.Lock()
         self.elicitations = Elicitations(self.publish)
         self.turns: dict[str, TurnState] = {}
@@ -141,7 +141,7 @@ class LiveSession:
 
     def publish(self, event: SessionEvent) -> None:
         """Tell the subscribers; questions are told to those of every ancestor too."""
-        self.hub.publish(event)
+        self.bus.publish(event)
         if self.parent is not None and isinstance(event, ElicitationRequestEvent | ElicitationResolvedEvent):
             if isinstance(event, ElicitationRequestEvent):
                 event = replace(event, params=event.params.asked_by(self.id))
@@ -232,7 +232,7 @@ class LiveSession:
         return replace(message, content=described(message.content, files))
 
     def _require_senses(self, files: Iterable[SessionFile]) -> None:
-        card = self.services.desk.card_of(self.settings.model)
+        card = self.services.lease.card_of(self.settings.model)
         if card is not None:
             require_senses(card, files)
 
@@ -379,7 +379,7 @@ class LiveSession:
         tasks = [turn.task for turn in self.turns.values() if turn.task is not None]
         if tasks:
             await asyncio.wait(tasks)
-        self.hub.close()
+        self.bus.close()
         self.services.store.locks.release(self.id)
 
     # ---- small events ----------------------------------------------------------------------

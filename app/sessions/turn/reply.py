@@ -311,7 +311,7 @@ class _Draft:
 
     def _report(self, outcome: ChatOutcome) -> None:
         turn = self.turn
-        card = turn.live.services.desk.card
+        card = turn.live.services.lease.card
         turn.publish(
             SessionUsageEvent(
                 context_tokens=outcome.prompt_tokens + outcome.new_tokens,

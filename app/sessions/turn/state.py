@@ -128,7 +128,7 @@ class TurnState:
             self._engine.cancel(self.request_id)
         self.live.elicitations.cancel_all()
         if self._engine is None:
-            self._waking = asyncio.create_task(self.live.services.desk.wake())
+            self._waking = asyncio.create_task(self.live.services.lease.wake())
         # An engine that does not end by being asked is left.
         asyncio.get_running_loop().call_later(STOP_GRACE_S, self._insist)
 

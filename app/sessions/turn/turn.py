@@ -68,11 +68,11 @@ class Turn(TurnState):
 
     async def _work(self) -> End:
         live, settings = self.live, self.settings
-        desk = live.services.desk
-        if desk.must_wait(settings.model):
+        lease = live.services.lease
+        if lease.must_wait(settings.model):
             self._queued = True
             self.publish(ResponseQueuedEvent(response=replace(self.response, status="queued")))
-        async with desk.use(settings.model, self._loading, lambda: not self.interrupted) as engine:
+        async with lease.use(settings.model, self._loading, lambda: not self.interrupted) as engine:
             self._engine = engine
             self._loaded()
             if self.compacts:

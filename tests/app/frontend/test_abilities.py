@@ -43,12 +43,12 @@ def flat(text: str) -> str:
 
 
 async def test_the_desk_keeps_the_model_of_before() -> None:
-    desk = EngineLease(Choosy(closed=True), LoadSpec())
-    await desk.load(LoadSpec("first", {"slots": 2}), lambda _: None)
+    lease = EngineLease(Choosy(closed=True), LoadSpec())
+    await lease.load(LoadSpec("first", {"slots": 2}), lambda _: None)
     with pytest.raises(FiresideError, match="smolm"):
-        await desk.load(LoadSpec("smolm"), lambda _: None)
-    assert desk.source == "first"
-    async with desk.use(None, lambda _: None) as engine:
+        await lease.load(LoadSpec("smolm"), lambda _: None)
+    assert lease.source == "first"
+    async with lease.use(None, lambda _: None) as engine:
         assert engine.card.model_id == "first"
 
 

@@ -16,7 +16,7 @@ from tests.app.repl.chatting import chat, wait_until, written
 async def _fall_behind(face: ReplFace) -> None:
     live: Any = await face.manager.live(str(face.session_id))  # type: ignore[attr-defined]
     for _ in range(MAX_BEHIND + 10):
-        live.hub.publish(SessionHeartbeatEvent())
+        live.bus.publish(SessionHeartbeatEvent())
     told: list[str] = []
     face.page.note = lambda text, *, warning=False, note=face.page.note: (told.append(text), note(text))  # type: ignore[method-assign,misc]
     await wait_until(lambda: any("too much arrived" in text for text in told))

@@ -157,7 +157,7 @@ async def test_1_2_leaving_a_send_early_drops_its_subscription(room: MakeRoom) -
         async for _ in events:
             break
     live = await place.manager.live(place.session_id)
-    assert live.hub.listeners == 0
+    assert live.bus.listeners == 0
 
 
 # ---- 1.3 -----------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ async def test_1_6_await_turn_raises_for_a_turn_that_failed(room: MakeRoom) -> N
     await place.post("hi")
     waiting = asyncio.create_task(chat_of(place).await_turn(timeout=60))
     live = await place.manager.live(place.session_id)
-    while not live.hub.listeners:
+    while not live.bus.listeners:
         await asyncio.sleep(0)
     gate.set()
     with pytest.raises(FiresideError, match="no"):

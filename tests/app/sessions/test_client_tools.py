@@ -237,7 +237,7 @@ async def test_a_call_runs_once_for_all_subscriptions_of_a_chat(room: MakeRoom, 
     chat = await clerk(place, lookup)
     tasks = [asyncio.create_task(drained(chat.stream())) for _ in range(streams)]
     live = await place.manager.live(chat.session_id)
-    while live.hub.listeners < streams:
+    while live.bus.listeners < streams:
         await asyncio.sleep(0)
     assert (await chat.query("go")).text == "done"
     assert lookup.runs == ["c1"]
@@ -254,7 +254,7 @@ async def test_a_call_runs_once_for_two_helpers_of_one_session(room: MakeRoom) -
     other = SessionsChat.bind(place.manager, chat.session, tool_callables={"lookup": lookup})
     following = asyncio.create_task(drained(other.stream()))
     live = await place.manager.live(chat.session_id)
-    while not live.hub.listeners:
+    while not live.bus.listeners:
         await asyncio.sleep(0)
     assert (await chat.query("go")).text == "done"
     assert sorted(lookup.runs) == ["c1", "c2"]
@@ -270,7 +270,7 @@ async def test_a_helper_without_tools_leaves_the_call_to_one_that_has_it(room: M
     looking_on = SessionsChat(place.manager, None, None, chat.session)
     following = asyncio.create_task(drained(looking_on.stream()))
     live = await place.manager.live(chat.session_id)
-    while not live.hub.listeners:
+    while not live.bus.listeners:
         await asyncio.sleep(0)
     assert (await chat.query("go")).text == "done"
     assert lookup.runs == ["c1"] and place.sent[1][-1]["content"] == "found"
@@ -286,7 +286,7 @@ async def test_replies_side_by_side_have_calls_of_their_own(room: MakeRoom) -> N
     assert first.response_id
     following = asyncio.create_task(drained(chat.stream()))
     live = await place.manager.live(chat.session_id)
-    while not live.hub.listeners:
+    while not live.bus.listeners:
         await asyncio.sleep(0)
     async with listening(place.manager, chat.session_id) as heard:
         await place.manager.retry(first.response_id, n=2)
@@ -342,7 +342,7 @@ async def test_a_question_is_asked_once_for_all_subscriptions_of_a_chat(room: Ma
     )
     following = asyncio.create_task(drained(chat.stream()))
     live = await place.manager.live(chat.session_id)
-    while not live.hub.listeners:
+    while not live.bus.listeners:
         await asyncio.sleep(0)
     await chat.query("go")
     assert len(asked) == 1 and len(tool.calls) == 1

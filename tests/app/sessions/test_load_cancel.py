@@ -37,7 +37,7 @@ async def test_a_load_that_was_given_up_changes_nothing_for_the_next() -> None:
         with pytest.raises(FiresideError) as failure:
             await manager.load_model("second", go_on=go_on)
         assert failure.value.code == "cancelled" and 5 <= asked < 10
-        async with manager._desk.use(None, lambda fraction: None) as engine:
+        async with manager._lease.use(None, lambda fraction: None) as engine:
             assert engine.card.model_id == "first"
 
 
@@ -54,7 +54,7 @@ async def test_a_load_that_failed_by_itself_keeps_what_was_asked_for() -> None:
         with pytest.raises(FiresideError, match="cut off"):
             await manager.load_model("second")
         with pytest.raises(FiresideError, match="cut off"):
-            async with manager._desk.use(None, lambda fraction: None):
+            async with manager._lease.use(None, lambda fraction: None):
                 raise AssertionError("it was not to be used")
 
 

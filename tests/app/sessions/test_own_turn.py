@@ -125,7 +125,7 @@ async def test_replies_side_by_side_are_told_apart(room: MakeRoom) -> None:
 
     following = asyncio.create_task(follow())
     live = await place.manager.live(place.session_id)
-    while not live.hub.listeners:
+    while not live.bus.listeners:
         await asyncio.sleep(0)
     async with listening(place.manager, place.session_id) as heard:
         ids = await place.manager.retry(first.response_id, n=2)
@@ -182,7 +182,7 @@ async def test_who_joins_late_gets_the_whole_answer(room: MakeRoom) -> None:
         await heard.kind(OutputTextDeltaEvent, count=2)
         waiting = asyncio.create_task(chat.await_turn(timeout=None))
         live = await place.manager.live(place.session_id)
-        while live.hub.listeners < 2:
+        while live.bus.listeners < 2:
             await asyncio.sleep(0)
         gate.set()
         result = await waiting
@@ -198,7 +198,7 @@ async def test_who_joins_late_gets_a_stopped_answer_too(room: MakeRoom) -> None:
         await heard.kind(OutputTextDeltaEvent, count=2)
         waiting = asyncio.create_task(chat.await_turn(timeout=None))
         live = await place.manager.live(place.session_id)
-        while live.hub.listeners < 2:
+        while live.bus.listeners < 2:
             await asyncio.sleep(0)
         await chat.cancel()
         result = await waiting
@@ -224,12 +224,12 @@ async def test_a_turn_that_a_sub_agent_wakes_is_awaited(room: MakeRoom) -> None:
     chat = await chat_of(place, hooks=hooks)
     following = asyncio.create_task(until_completed(chat, 2))
     live = await place.manager.live(place.session_id)
-    while not live.hub.listeners:
+    while not live.bus.listeners:
         await asyncio.sleep(0)
     first = await chat.query("go")
     assert first.text == "I wait" and await chat.tree_busy()
     waiting = asyncio.create_task(chat.await_turn(timeout=None))
-    while live.hub.listeners < 2:
+    while live.bus.listeners < 2:
         await asyncio.sleep(0)
     gate.set()
     assert (await waiting).text == "thanks"
@@ -379,7 +379,7 @@ async def test_another_process_that_reads_along_hears_the_whole_answer(
         session = await other.manager.get(place.session_id)
         waiting = asyncio.create_task(SessionsChat.bind(other.manager, session).await_turn(timeout=None))
         live = await other.manager.live(place.session_id)
-        while not live.hub.listeners:
+        while not live.bus.listeners:
             await asyncio.sleep(0)
         gate.set()
         assert (await waiting).text == "one two"

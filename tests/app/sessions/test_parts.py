@@ -1,4 +1,4 @@
-"""Small parts: events and items on the wire, the hub, bundles, files, durability."""
+"""Small parts: events and items on the wire, the bus, bundles, files, durability."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ session.model_load session.speed session.settings
 """.split()
 
 _VALUES: dict[str, Any] = {"str": "x", "int": 3, "float": 0.5, "bool": True, "Json": {"a": [1]}}
+_VALUES["ElicitationParams"] = _VALUES["Json"]
 
 
 def sample(kind: type[SessionEvent]) -> SessionEvent:
@@ -111,22 +112,22 @@ def test_3_any_object_is_an_item_or_refused(kind: str, fields: dict[str, Any]) -
     assert item_from_wire(json.loads(json.dumps(item.to_wire()))) == item
 
 
-# ---- the hub -------------------------------------------------------------------------------
+# ---- the bus -------------------------------------------------------------------------------
 
 
 async def test_2_3_a_slow_subscriber_is_cut_off_and_the_others_are_not() -> None:
-    hub = EventBus()
-    slow, quick = hub.subscribe(), hub.subscribe()
+    bus = EventBus()
+    slow, quick = bus.subscribe(), bus.subscribe()
     assert isinstance(await anext(quick), SessionHeartbeatEvent)
     for number in range(MAX_BEHIND + 5):
-        hub.publish(OutputTextDeltaEvent(delta=str(number)))
+        bus.publish(OutputTextDeltaEvent(delta=str(number)))
         event = await anext(quick)
         assert isinstance(event, OutputTextDeltaEvent) and event.delta == str(number)
     with pytest.raises(FiresideError, match="behind") as behind:
         async for _ in slow:
             pass
     assert behind.value.code == "subscriber_behind"
-    assert hub.listeners == 1
+    assert bus.listeners == 1
 
 
 async def test_2_1_silence_is_broken_by_heartbeats() -> None:
@@ -135,10 +136,10 @@ async def test_2_1_silence_is_broken_by_heartbeats() -> None:
 
 
 async def test_2_6_closing_the_hub_ends_the_iteration() -> None:
-    hub = EventBus()
-    subscription = hub.subscribe()
-    hub.publish(OutputItemDoneEvent(item=user_message("x")))
-    hub.close()
+    bus = EventBus()
+    subscription = bus.subscribe()
+    bus.publish(OutputItemDoneEvent(item=user_message("x")))
+    bus.close()
     assert len([event async for event in subscription]) == 2
 
 

@@ -173,6 +173,7 @@ async def test_a_chat_uses_a_servers_tool_as_any_other(
     monkeypatch.chdir(tmp_path)
     made, warnings = (mcp_tools("demo_*"), []) if named else choose(["demo_*"], None)
     assert warnings == []
+    assert not named or mcp_tools("demo_subtract") == []
     engine = ScriptedEngine([[ToolCall("c1", "demo_add", {"a": 2, "b": 3})], ["five"]])
     async with SessionManager(
         engine=engine, store=Store(None), tools=made, approve="read", workspace=tmp_path

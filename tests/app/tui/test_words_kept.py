@@ -215,8 +215,8 @@ async def test_a_chat_that_fell_behind_its_events_goes_on_whole(at_rest: bool) -
             await run.until(lambda: not run.app.chat.busy)
         live = await run.app.chat.manager.live(str(run.app.chat.id))  # type: ignore[attr-defined]
         for _ in range(MAX_BEHIND + 10):
-            live.hub.publish(SessionHeartbeatEvent())
-        await run.until(lambda: live.hub.listeners)
+            live.bus.publish(SessionHeartbeatEvent())
+        await run.until(lambda: live.bus.listeners)
         gate.set()
         await run.until(lambda: not run.app.chat.busy and run.texts("answer") == ["one two"])
         await run.ask("second")

@@ -243,7 +243,7 @@ async def test_a_shell_line_that_is_stopped_keeps_its_output_on_the_full_screen(
     async with running([["ok"]]) as run:
         await run.send("!printf '1 %%\\r2 %%'; sleep 60")
         await run.until(lambda: any(" 2 %" in row.rstrip("\u2596") for row in run.screen()[1:]))
-        run.app.stop_shell()
+        run.app.shell_lines.stop()
         await run.until(lambda: any("stopped by you" in row for row in run.screen()))
         assert any(row.endswith("2 %") for row in run.screen())
 
