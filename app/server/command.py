@@ -17,7 +17,7 @@ from app.exits import ExitCode, Failure, usage
 from app.models.download import file_of
 from app.oneshot.load_progress import LoadProgress
 from app.server.models import Models
-from app.server.serving import Listener, Options, address_of, make_service, open_sockets
+from app.server.serving import Listener, Options, address_of, allow_connections, make_service, open_sockets
 from app.server.sessions.rights import Rights
 from app.sessions.agents import DEFAULT_AGENT, Agent
 from app.sessions.manager import SessionManager
@@ -58,6 +58,7 @@ async def _run(job: Job) -> ExitCode:
     options = replace(job.options, rights=rights)
     source = await asyncio.to_thread(file_of, job.settings)
     path = await asyncio.to_thread(find_model, source)
+    allow_connections()
     sockets = _sockets(options)
     manager = _manager(job, path, tools)
     stopping = _Stopping()

@@ -33,6 +33,9 @@ GRACE_S = 30.0
 """How long replies that are being written have at the end."""
 _LEAST_KEY = 16
 _BACKLOG = 1024
+_MOST_DESCRIPTORS = 1 << 14
+_OWN_DESCRIPTORS = 128
+"""For the store, the engine and the log."""
 
 
 def _silent(method: str, path: str, status: int, seconds: float) -> None:
@@ -158,9 +161,18 @@ class Listener(uvicorn.Server):
 
 
 def _most_connections() -> int:
-    """Half of the descriptors that this process may have: the other half is for what answers them."""
+    """What is left of the descriptors that this process may have."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return max(64, min(soft, 1 << 16) // 2)
+    return max(64, min(soft, _MOST_DESCRIPTORS) - _OWN_DESCRIPTORS)
+
+
+def allow_connections() -> None:
+    """Let this process have as many descriptors as it may: each connection is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 class Server:

@@ -102,9 +102,11 @@ async def _unrouted(request: Request, error: Exception) -> Response:
 
 
 async def health(request: Request) -> Response:
-    """Whether the server lives; it says no more."""
-    closing = service_of(request).closing.is_set()
-    return JSONResponse({"status": "closing" if closing else "ok"}, 503 if closing else 200)
+    """Whether the server lives, and whether its model is in memory; it says no more."""
+    service = service_of(request)
+    closing = service.closing.is_set()
+    engine = "loaded" if service.manager.card else "unloaded"
+    return JSONResponse({"status": "closing" if closing else "ok", "engine": engine}, 503 if closing else 200)
 
 
 async def metrics(request: Request) -> Response:

@@ -8,6 +8,7 @@ from typing import Any, Literal, cast
 
 from pydantic import Field
 from starlette.datastructures import FormData, UploadFile
+from starlette.formparsers import MultiPartParser
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -20,6 +21,8 @@ from app.sessions.bundles import agent_from_bundle
 from app.sessions.records import Json
 from app.sessions.snapshot import SessionSnapshot
 
+# What is uploaded stays in memory, which is bounded: of a private chat nothing reaches a disk.
+MultiPartParser.spool_max_size = 1 << 30
 MAX_BUNDLE = 5_000_000
 MOST_LISTED = 1000
 _CLEARED = "default"

@@ -387,7 +387,7 @@ def test_a_stream_that_breaks_says_so_and_the_next_request_is_answered(scripted:
             list(client.chat.completions.create(model="scripted", messages=HELLO, stream=True))
         assert "boom" not in str(told.value)
         with http_of(server) as http:
-            assert http.get("/health").json() == {"status": "ok"}
+            assert http.get("/health").json()["status"] == "ok"
         answer = client.chat.completions.create(model="scripted", messages=HELLO)
         assert answer.choices[0].message.content == "fine"
 

@@ -158,7 +158,7 @@ def test_a_key_is_asked_for_by_every_route_but_health(scripted: Scripted) -> Non
         assert answer.status_code == 401 and answer.headers["www-authenticate"] == "Bearer"
     with pytest.raises(openai.AuthenticationError):
         client_of(server).models.list()
-    assert asked(server, path="/health").json() == {"status": "ok"}
+    assert asked(server, path="/health").json()["status"] == "ok"
     with_key = client_of(server, api_key=KEY)
     answer = with_key.chat.completions.create(model="scripted", messages=HELLO)
     assert answer.choices[0].message.content == "hi"
@@ -293,7 +293,7 @@ def test_with_certificates_it_speaks_tls(scripted: Scripted, certificate: tuple[
     assert server.url.startswith("https://")
     trusting = ssl.create_default_context(cafile=str(certificate[0]))
     with http_of(server, verify=trusting) as http:
-        assert http.get("/health").json() == {"status": "ok"}
+        assert http.get("/health").json()["status"] == "ok"
     with pytest.raises(httpx.ConnectError), http_of(server) as http:
         http.get("/health")
 

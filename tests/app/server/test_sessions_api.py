@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import tarfile
+import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -325,6 +326,17 @@ def test_files_belong_to_their_chat(opened: Open) -> None:
     assert http.post(files, data={"file": "x"}).status_code == 400
     assert http.post("/v1/sessions/nothing/resources/files", files={"file": ("x", b"x")}).status_code == 404
     assert http.delete(f"{files}/{file['id']}").json()["deleted"] is True
+
+
+def test_nothing_that_is_uploaded_reaches_a_disk_on_its_way(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rolled: list[object] = []
+    monkeypatch.setattr(tempfile.SpooledTemporaryFile, "rollover", lambda self: rolled.append(self))
+    http = opened()
+    files = f"/v1/sessions/{made(http)}/resources/files"
+    assert http.post(files, files={"file": ("x.txt", b"a" * 3_000_000, "text/plain")}).status_code == 201
+    assert rolled == []
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * 100, b"\x1f\x8b" + b"\0" * 50])
