@@ -16,6 +16,7 @@ import pytest
 from app.cli import main
 from app.cli.main import app
 from app.cli.man_page import man_page
+from app.cli.serve import SERVE
 from app.demo.script import ACTIONS, STATES, read_demo
 from app.doctor import engine
 from app.exits import ExitCode, Failure
@@ -393,6 +394,7 @@ def test_the_flags_that_pages_name_are_there() -> None:
     told = {flag for name in help_topics.NAMES for flag in re.findall(r"`(--[a-z-]+)", page(name).text)}
     manual = re.sub(r"\\f.", " ", man_page(app)).replace("\\", "")
     known = {*re.findall(r"--[a-z-]+", manual), "--schema", "--man", "--test", "--svg", "--cast", "--speed"}
+    known |= {spelling for flag in SERVE for spelling in flag.names}
     assert told <= known
 
 

@@ -250,7 +250,7 @@ def test_a_bundle_names_only_tools_and_models_that_are_offered(opened: Open, tmp
         "/etc/passwd",
         "http://evil/x.gguf",
     ):
-        assert with_agent(http, model=model).status_code == 404
+        assert with_agent(http, model=model).status_code in (400, 404)
     session_id = made(http)
     assert http.patch(f"/v1/sessions/{session_id}", json={"model_override": "/etc/passwd"}).status_code == 404
 
