@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -344,6 +346,38 @@ asyncio.run(main())
     first, second = done.stdout.splitlines()
     for line in (first, second):
         assert line.startswith("store_full") and f"{tmp_path}/chats.db" in line and "full" in line
+
+
+OPEN_AND_WRITE = """
+import asyncio
+from app.sessions.store.rows import SessionRecord
+from app.sessions.store.store import Store
+async def main():
+    store = Store.default()
+    store.locks.take("a")
+    await store.add_session(SessionRecord(id="a", agent={"name": "x"}))
+    await store.close()
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o400, 0o500, 0o300, 0o777])
+@pytest.mark.parametrize("part", ["", "locks"])
+def test_an_ordinary_users_own_folder_of_any_mode_is_made_right(tmp_path: Path, mode: int, part: str) -> None:
+    data = tmp_path / "data"
+    folder = data / part
+    folder.mkdir(parents=True)
+    folder.chmod(mode)
+    command = [sys.executable, "-c", OPEN_AND_WRITE]
+    if os.getuid() == 0:  # who may read everything proves nothing here
+        if shutil.which("setpriv") is None:
+            pytest.skip("no program that gives up rights")
+        command = ["setpriv", "--bounding-set=-dac_override,-dac_read_search,-fowner", *command]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "FIRESIDE_DATA": str(data)}
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert seen_by_another_program(data / "chats.db") == ["a"]
 
 
 def test_a_store_where_nothing_can_be_written_names_itself(
