@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.sessions.agents import DEFAULT_AGENT, Agent
-from app.sessions.errors import ConflictError, FiresideError, InvalidInputError, not_found
+from app.sessions.errors import ConflictError, FiresideError, InvalidInputError, not_found, wrapped
 from app.sessions.inputs import posted_message
 from app.sessions.items import (
     Compaction,
@@ -22,6 +22,7 @@ from app.sessions.open_sessions import Workplace
 from app.sessions.records import Json, new_id
 from app.sessions.store.rows import Change, SessionRecord
 from app.sessions.turn.live import LiveSession
+from backend.types import BackendError
 
 MAX_VARIANTS = 8
 
@@ -83,7 +84,10 @@ class TreeOperations(Workplace):
             if not 0 <= token_index < len(message.tokens):
                 raise InvalidInputError(f"The message has tokens 0 to {len(message.tokens) - 1}.")
             async with self._lease.use(live.settings.model, lambda fraction: None) as engine:
-                chosen = await engine.detokenize([token_id])
+                try:
+                    chosen = await engine.detokenize([token_id])
+                except BackendError as err:
+                    raise wrapped(err) from err
             start = _rewritten(message, token_index, token_id, chosen)
             return (await live.rerun(node.parent_id, continued=start))[0]
 

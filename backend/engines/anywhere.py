@@ -42,6 +42,9 @@ class AnywhereEngine:
     async def load(self, spec: LoadSpec, progress: Progress | None = None) -> ChatCard:
         """Load a model, in place of the one there was; that stays where there is no such model.
         Raises ModelLoadError, EngineError."""
+        if spec.source is None and (chosen := self.servers.chosen) is not None:
+            # Nobody who named a server is answered by whichever model is found here.
+            spec = LoadSpec(chosen.source_of(chosen.model), spec.options)
         away = is_server(spec.source)
         card = await self._of(away).load(spec, progress)
         other = self._local if away else self._remote

@@ -29,7 +29,7 @@ from backend.engines.endpoints import (
 from backend.engines.server_errors import complaint_in, error_of
 from backend.engines.server_list import Listed, choose, listed_in, with_props, with_show
 from backend.engines.server_reply import ReplyReader, replies_of
-from backend.engines.server_request import Body, body_of, estimated_chars, messages_of, require_possible
+from backend.engines.server_request import body_of, estimated_chars, messages_of, require_possible
 from backend.engines.servers import Server, Servers, shown
 from backend.engines.sse import EventReader, StreamError
 from backend.types import (
@@ -332,7 +332,7 @@ class RemoteEngine:
                     raise _broken(server, endpoint, err.why, begun=reader.begun) from err
                 wait = _backoff(attempt)
             except RefusedError as err:
-                unwanted = err.complaint.unwanted(body.optional | {"max_tokens"}) & _sendable(body)
+                unwanted = err.complaint.unwanted(body.optional | {"max_tokens"}) & body.sent
                 if unwanted:
                     body = body.without(unwanted)
                     self._unwanted |= unwanted
@@ -500,11 +500,6 @@ async def _detailed(endpoint: Endpoint, model: Listed) -> Listed:
     except (BrokenError, RefusedError, EngineError, ValueError, TimeoutError):
         pass
     return model
-
-
-def _sendable(body: Body) -> frozenset[str]:
-    thoughts = any("reasoning_content" in turn for turn in body.fields.get("messages", ()))
-    return frozenset([*body.fields, "reasoning_content"]) if thoughts else frozenset(body.fields)
 
 
 def _backoff(attempt: int) -> float:

@@ -59,8 +59,15 @@ class Body:
     optional: frozenset[str] = field(default_factory=frozenset[str])
     """Fields that may be left out where the server does not take them."""
 
+    @property
+    def sent(self) -> frozenset[str]:
+        """The fields that are sent, those of messages that may be left out too."""
+        thoughts = any("reasoning_content" in turn for turn in self.fields.get("messages", ()))
+        return frozenset([*self.fields, "reasoning_content"]) if thoughts else frozenset(self.fields)
+
     def without(self, unwanted: frozenset[str]) -> Body:
         """The same without fields that the server does not take; a limit goes under its newer name."""
+        unwanted &= self.sent
         fields = {key: value for key, value in self.fields.items() if key not in unwanted}
         told = unwanted - {"stream_options", "max_tokens"}
         if "max_tokens" in unwanted:

@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backend.chat_engine import LoadSpec, Request
+from backend.engines.anywhere import AnywhereEngine
 from backend.engines.remote import RemoteEngine
+from backend.engines.scripted import ScriptedEngine
 from backend.engines.servers import Server, Servers
 from backend.types import (
     ChatOutcome,
@@ -481,3 +483,62 @@ async def test_how_far_a_prompt_is_read_is_told_where_the_server_tells_it() -> N
         assert pieces[0] == PrefillProgress(60, 100, 20)
         assert server.bodies[0]["return_progress"] is True
         await engine.unload()
+
+
+async def test_what_was_refused_once_is_no_trouble_where_it_is_not_asked_for(server: ScriptedServer) -> None:
+    said = "Unsupported parameter: 'max_tokens'. Unknown field: reasoning_content"
+    server.chat(json_reply({"error": {"message": said}}, 400), says("x"))
+    engine = await loaded(server)
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    asks = {"role": "assistant", "content": "", "tool_calls": [call], "reasoning_content": "so"}
+    result = {"role": "tool", "tool_call_id": "c", "content": "7"}
+    request = Request(messages=[*TURN, asks, result], config=GenerationConfig(max_new_tokens=5))
+    assert outcome_of(await answer(engine, request)).text == "x"
+    assert server.bodies[1]["max_completion_tokens"] == 5
+    assert "reasoning_content" not in server.bodies[1]["messages"][1]
+    assert outcome_of(await answer(engine)).notes == ()
+    server.replies["/v1/completions"] = [says("y")]
+    assert outcome_of(await answer(engine, Request(text="raw"))).finish == "stop"
+
+
+async def test_a_reply_is_continued_where_the_kind_of_server_can() -> None:
+    with ScriptedServer("toy", owned_by="vllm", max_model_len=100) as server:
+        server.chat(says("more"))
+        engine = await loaded(server)
+        messages = [*TURN, {"role": "assistant", "content": "half "}]
+        request = Request(messages=messages, continue_reply=True, add_generation_prompt=False)
+        assert text_of(await answer(engine, request)) == "more"
+        sent = server.bodies[0]
+        assert sent["continue_final_message"] is True and sent["add_generation_prompt"] is False
+
+
+async def test_what_ollama_tells_of_a_model_is_used() -> None:
+    with ScriptedServer("toy", owned_by="library") as server:
+        about = {"capabilities": ["completion", "vision", "tools"], "parameters": "stop x\nnum_ctx   8192"}
+        server.replies["/api/show"] = [json_reply(about)]
+        card = (await loaded(server)).card
+        assert (card.max_seq, card.supports_vision, card.supports_tools) == (8192, True, True)
+        assert (card.supports_thinking, card.reasoning_mode) == (False, "never")
+        server.replies["/api/show"] = [json_reply({"error": "x"}, 404)]
+        assert (await loaded(server)).card.max_seq == 0
+
+
+async def test_the_settings_know_better_than_the_server(server: ScriptedServer) -> None:
+    card = (await loaded(server, context=1234, vision=True, tools=False)).card
+    assert (card.max_seq, card.supports_vision, card.supports_tools) == (1234, True, False)
+    engine = RemoteEngine(Servers())
+    _ENGINES.append(engine)
+    assert (await engine.load(LoadSpec(server.url, {"max_seq": 512, "slots": 4}))).max_seq == 512
+
+
+async def test_who_named_a_server_is_answered_by_no_model_of_this_machine(server: ScriptedServer) -> None:
+    chosen = Server((f"{server.url}/v1",))
+    local = ScriptedEngine()
+    engine = AnywhereEngine(lambda: local, Servers(chosen=chosen))
+    assert engine.closed
+    assert (await engine.load(LoadSpec(None))).model_id == "toy"
+    assert (await engine.load(LoadSpec("mine"))).model_id == "mine" and engine.card.server == ""
+    await engine.load(LoadSpec(server.url))
+    assert local.closed and engine.card.server
+    await engine.unload()
+    assert engine.closed
