@@ -24,6 +24,9 @@ QUIET_S = 0.08
 """A program that wrote nothing for so long has drawn what it had to."""
 ARMED_AFTER_S = 0.8
 """A question takes no keys in its first half second, lest somebody answers it by accident."""
+ECHO_S = 10.0
+"""How long a program may take to show what was typed; for one that never shows it, that is all."""
+SHOWN_CHARS = 12
 CHUNK = 1 << 16
 PROMPTS = ("\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}", ">", "$", "you:")
 KEYS: Mapping[str, str] = {
@@ -128,6 +131,19 @@ class TerminalStage:
     async def type(self, text: str) -> None:
         for character in text:
             await self._write(key_bytes("ctrl+j") if character == "\n" else character.encode())
+        await self._shown(text)
+
+    async def _shown(self, text: str) -> None:
+        """Wait until the end of what was typed is on the screen: a key that comes together with it is no key.
+
+        On a busy machine a program reads late, and takes both for a paste.
+        """
+        end = "".join(text.split())[-SHOWN_CHARS:]
+        deadline = time.monotonic() + ECHO_S
+        while not self._ended.is_set() and time.monotonic() < deadline:
+            if end in "".join(self.screen().split()):
+                return
+            await asyncio.sleep(QUIET_S / 8)
 
     async def press(self, key: str) -> None:
         await self._write(key_bytes(key))
@@ -136,8 +152,8 @@ class TerminalStage:
         before = self._changed
         await self.press(key)
         # A key that comes together with its line end would be a paste, which answers nothing.
-        deadline = time.monotonic() + ARMED_AFTER_S
-        while self._changed == before and time.monotonic() < deadline:
+        deadline = time.monotonic() + ECHO_S
+        while not self._ended.is_set() and self._changed == before and time.monotonic() < deadline:
             await asyncio.sleep(QUIET_S / 8)
         await self.settled()
         await self.press("enter")

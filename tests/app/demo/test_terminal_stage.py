@@ -47,6 +47,36 @@ async def test_what_is_typed_reaches_the_program_and_its_answer_the_screen() -> 
         assert "heard 'leave'" in board.screen()
 
 
+BUSY = """
+import os, threading, tty
+tty.setraw(0)
+os.write(1, b"open ")
+data = b""
+while b"." not in data:
+    threading.Event().wait(0.3)  # others have the processor
+    data = os.read(0, 100)
+    os.write(1, b"[%s]" % ascii(data.decode()).encode())
+"""
+
+
+@pytest.mark.parametrize("answers", [False, True], ids=["typed", "answered"])
+async def test_a_program_that_reads_late_gets_enter_by_itself(answers: bool) -> None:
+    """Keys of one read are a paste, which sends nothing."""
+    command = [sys.executable, "-c", BUSY]
+    async with TerminalStage(command, (60, 8), environ={**os.environ, "TERM": "xterm"}) as board:
+        player = Player(Demo(title="x", steps=()), board, patience_s=30)
+        await player._until("open")
+        if answers:
+            await board.answer("y")
+        else:
+            await board.type("hello")
+            await board.settled()
+            await board.press("enter")
+        await player._until(r"['\r']")
+        await board.press(".")
+        assert await board.ended() == 0
+
+
 async def test_a_picture_is_the_same_each_time_and_has_the_colours() -> None:
     pictures = []
     for _ in range(2):
