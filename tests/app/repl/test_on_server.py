@@ -27,10 +27,9 @@ def test_a_chat_by_keys_on_a_server(server: ScriptedServer) -> None:
         terminal.say("hi")
         terminal.wait("Hello you")
         terminal.say("/model other")
-        terminal.wait("other")
-        terminal.wait("ctrl+d leaves")
+        terminal.wait("ctrl+d leaves", times=2)
         terminal.say("again")
-        terminal.wait("Hello you")
+        terminal.wait("Hello you", times=2)
         terminal.type("\x04")
         assert terminal.wait_end() == 0
     assert server.bodies[-1]["model"] == "other"
