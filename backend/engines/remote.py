@@ -332,6 +332,10 @@ class RemoteEngine:
                     raise _broken(server, endpoint, err.why, begun=reader.begun) from err
                 wait = _backoff(attempt)
             except RefusedError as err:
+                if body.offers_tools and err.complaint.refuses_tools:
+                    body = body.without_tools()
+                    self._know(supports_tools=False)
+                    continue
                 unwanted = err.complaint.unwanted(body.optional | {"max_tokens"}) & body.sent
                 if unwanted:
                     body = body.without(unwanted)
@@ -353,10 +357,14 @@ class RemoteEngine:
 
     def _learned(self, err: BackendError) -> BackendError:
         """An overflow tells how large the context is, where nobody knew."""
-        loaded = self._loaded
-        if isinstance(err, ContextOverflowError) and loaded is not None and not loaded.card.max_seq:
-            self._loaded = replace(loaded, card=replace(loaded.card, max_seq=err.max_seq))
+        if isinstance(err, ContextOverflowError) and self._loaded and not self._loaded.card.max_seq:
+            self._know(max_seq=err.max_seq)
         return err
+
+    def _know(self, **facts: Any) -> None:
+        """What the server shows of its model only when it is asked something."""
+        if (loaded := self._loaded) is not None:
+            self._loaded = replace(loaded, card=replace(loaded.card, **facts))
 
     def _measured(self, loaded: _Loaded, reader: ReplyReader, pieces: list[Piece]) -> list[Piece]:
         """The last pieces, with the size of the prompt, which calibrates later estimates."""

@@ -31,6 +31,14 @@ _TITLE = re.compile(r"<title[^>]{0,100}>([^<]{1,200})", re.IGNORECASE)
 _SAID = ("message", "detail", "msg", "error", "error_description", "title", "reason", "errors")
 """Under which names servers say what is wrong."""
 _DEEPEST = 6
+_TOOLS = re.compile(r"\b(tools?|tool[-_](call|choice|use)\w*)\b", re.IGNORECASE)
+_OF_ONE_TOOL = re.compile(r"schema|parameters|tools[.\[]\d", re.IGNORECASE)
+"""What a definition of a tool may be refused for, where others would do."""
+_CANNOT = re.compile(
+    r"not support|no way|requires|cannot|can't|unsupported|not enabled|disabled|unable|no endpoints|"
+    r"not available",
+    re.IGNORECASE,
+)
 _UNKNOWN_FIELD = re.compile(
     r"unrecogni[sz]ed|unsupported|not supported|unknown|unexpected|not permitted|extra (fields|inputs)|"
     r"not allowed|invalid (field|argument|parameter)|does not support",
@@ -61,6 +69,14 @@ class Complaint:
     def is_quota(self) -> bool:
         """Whether waiting does not help."""
         return "quota" in self.code or "billing" in self.code
+
+    @property
+    def refuses_tools(self) -> bool:
+        """Whether the model there cannot call tools, or the server was started without them."""
+        said = f"{self.message} {self.code}"
+        if self.status not in (400, 404, 422, 500, 501) or _OF_ONE_TOOL.search(said):
+            return False
+        return bool(_TOOLS.search(said) and _CANNOT.search(said))
 
     def unwanted(self, names: frozenset[str]) -> frozenset[str]:
         """Those of the request's fields in `names` that the server does not take."""

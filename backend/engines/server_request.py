@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 from backend.chat_engine import Request
@@ -47,6 +47,7 @@ _UNSAID = frozenset(
 )
 """Said in another way, or the business of whoever asks."""
 MOST_TOP_LOGPROBS = 20
+NO_TOOLS = "The model on this server cannot call tools, so none were offered."
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,17 @@ class Body:
         """The fields that are sent, those of messages that may be left out too."""
         thoughts = any("reasoning_content" in turn for turn in self.fields.get("messages", ()))
         return frozenset([*self.fields, "reasoning_content"]) if thoughts else frozenset(self.fields)
+
+    @property
+    def offers_tools(self) -> bool:
+        """Whether the model may call tools, and need not."""
+        return "tools" in self.fields and self.fields.get("tool_choice", "auto") == "auto"
+
+    def without_tools(self) -> Body:
+        """The same, for a model that cannot call tools."""
+        unwanted = ("tools", "tool_choice", "parallel_tool_calls")
+        fields = {key: value for key, value in self.fields.items() if key not in unwanted}
+        return replace(self, fields=fields, notes=(*self.notes, NO_TOOLS))
 
     def without(self, unwanted: frozenset[str]) -> Body:
         """The same without fields that the server does not take; a limit goes under its newer name."""

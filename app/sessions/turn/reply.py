@@ -312,6 +312,9 @@ class _Draft:
     def _report(self, outcome: ChatOutcome) -> None:
         turn = self.turn
         card = turn.live.services.lease.card
+        if card is not None and card.server:
+            for note in outcome.notes:
+                turn.publish(SessionNoticeEvent(code="server", message=note))
         turn.publish(
             SessionUsageEvent(
                 context_tokens=outcome.prompt_tokens + outcome.new_tokens,

@@ -129,3 +129,12 @@ def test_text_of_a_server_is_no_markup_and_moves_no_cursor(
     assert cli.main(["-p", "Hi", "--server", server.url]) == 1
     err = capsys.readouterr().err
     assert "\x1b" not in err and err.count("\n") == 1 and "[bold red]boom[/]" in err
+
+
+def test_tools_that_the_model_of_a_server_cannot_call_are_told(
+    server: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.chat(json_reply({"error": {"message": "toy does not support tools"}}, 400), says("Hello"))
+    assert cli.main(["-p", "Hi", "--server", server.url, "--tools", "calculate"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "Hello\n" and "cannot call tools, so none were offered" in err

@@ -542,3 +542,34 @@ async def test_who_named_a_server_is_answered_by_no_model_of_this_machine(server
     assert local.closed and engine.card.server
     await engine.unload()
     assert engine.closed
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (400, "registry.ollama.ai/library/toy does not support tools"),
+        (400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
+        (500, "tools param requires --jinja flag"),
+        (404, "No endpoints found that support tool use."),
+        (400, "The chat template of toy has no way to call tools."),
+    ],
+)
+async def test_tools_that_a_model_cannot_call_are_left_out_and_told(
+    server: ScriptedServer, status: int, said: str
+) -> None:
+    server.chat(json_reply({"error": {"message": said}}, status), says("x"))
+    engine = await loaded(server)
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+    assert engine.card.supports_tools
+    outcome = outcome_of(await answer(engine, Request(messages=TURN, tools=[tool])))
+    assert outcome.notes == ("The model on this server cannot call tools, so none were offered.",)
+    assert ["tools" in body for body in server.bodies] == [True, False]
+    assert not engine.card.supports_tools
+
+
+async def test_a_call_that_has_to_be_is_never_left_out(server: ScriptedServer) -> None:
+    server.chat(json_reply({"error": {"message": "toy does not support tools"}}, 400))
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+    config = GenerationConfig(tool_choice="required")
+    with pytest.raises(EngineError, match="does not support tools"):
+        await answer(await loaded(server), Request(messages=TURN, tools=[tool], config=config))
