@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from app.clock import now
 from app.frontend.ages import age
 from app.frontend.model_name import ModelState
+from app.sessions.records import is_asked_once
 from app.tui.frame import rows_for_page
 from app.tui.program.first_run import FirstRun
 from app.tui.program.open_chats import OpenChats
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from app.sessions.snapshot import SessionSummary
     from app.tui.chat.chat import Chat
     from app.tui.shell import Program
+
+_LOOKED_AT = 50
+"""Of the newest chats: conversations are offered before one-shots."""
 
 
 class EmptyChat:
@@ -70,7 +74,8 @@ class EmptyChat:
         self._program.start(self._list_recent, group="recent", exclusive=True)
 
     async def _list_recent(self) -> None:
-        found = [chat for chat in await self._chats.manager.list(MOST_CHATS + 2) if chat.title]
+        found = [chat for chat in await self._chats.manager.list(_LOOKED_AT) if chat.title]
+        found.sort(key=lambda chat: is_asked_once(chat.labels))  # stable: conversations first, then one-shots
         self._recent = [chat for chat in found if chat.id != self._chats.current.id]
         self.show()
 

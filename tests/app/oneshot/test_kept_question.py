@@ -21,6 +21,7 @@ from app import paths
 from app.cli import main
 from app.sessions.items import Message
 from app.sessions.manager import SessionManager
+from app.sessions.records import is_asked_once
 from app.sessions.store.asked import AskedFile
 from app.sessions.store.store import Store
 from backend.engines.scripted import ScriptedEngine
@@ -276,3 +277,15 @@ def test_a_question_that_somebody_removed_meanwhile_is_kept_with_its_answer(
     loads.append(remove)
     assert main.main(["-p", "why?"]) == 0
     assert chats() == [("idle", "why?", ["why?", "Hello there."])]
+
+
+def test_a_chat_of_one_question_says_so_until_it_is_continued(double: Double) -> None:
+    async def labels() -> dict[str, Any]:
+        store = Store.default()
+        try:
+            return dict((await store.sessions())[0].labels)
+        finally:
+            await store.close()
+
+    assert main.main(["-p", "hi"]) == 0
+    assert is_asked_once(asyncio.run(labels()))

@@ -129,6 +129,8 @@ async def test_one_shots_are_one_row_until_they_are_unfolded(tmp_path: Path) -> 
         (row,) = [line for line in side().splitlines() if "one-shots" in line]
         assert row.rstrip().endswith("12")
         assert "question" not in side()
+        await run.until(lambda: any("Colour of basalt" in row[31:] for row in run.screen()))
+        assert not any("question 1" in row[31:] for row in run.screen())
         run.app.parts.pane.focus()
         await run.pilot.press("G", "enter")
         await run.until(lambda: side().count("question") == 12)
