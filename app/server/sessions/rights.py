@@ -67,8 +67,19 @@ class Rights:
     async def require_answerable(
         self, manager: SessionManager, session_id: str, elicitation_id: str, answer: Mapping[str, Any]
     ) -> None:
-        """ApiError (403) for a yes to a tool that runs here, unless clients may say it."""
-        if self.remote_approval or answer.get("action") != "accept":
+        """ApiError (403) for a yes to a tool that runs here, unless clients may say it, and for any that
+        would be remembered for the chats of the owner."""
+        if answer.get("action") != "accept":
+            return
+        content = answer.get("content")
+        if isinstance(content, Mapping) and content.get("scope") == "always":  # pyright: ignore[reportUnknownMemberType]
+            raise ApiError(
+                403,
+                "What is allowed for always is the owner's to say.",
+                code="approval_refused",
+                param="content",
+            )
+        if self.remote_approval:
             return
         snapshot = await manager.get(session_id, include_items=False)
         for event in snapshot.pending_elicitations:

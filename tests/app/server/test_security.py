@@ -264,12 +264,16 @@ def test_names_in_a_host_header_are_read_as_they_are_meant() -> None:
         assert host_name(odd) is None
 
 
-def test_no_error_tells_of_what_the_server_is_made(scripted: Scripted) -> None:
-    server, _ = scripted([KeyError("/secret/place")])
+def test_no_error_tells_of_what_the_server_is_made(
+    scripted: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
+    server, _ = scripted([KeyError("/secret/place\x1b[31m\nforged line")])
     with http_of(server) as http:
         answer = http.post("/v1/chat/completions", json={"messages": HELLO})
     assert answer.status_code == 500
     assert "secret" not in answer.text and "KeyError" not in answer.text
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "fireside.server"]
+    assert "/secret/place" in line and line.isprintable()
     assert asked(server, path="/nowhere").json()["error"]["message"] == "There is no such address here."
     assert asked(server, method="DELETE").status_code == 405
 

@@ -222,6 +222,9 @@ def test_a_tool_of_this_machine_is_approved_by_a_client_only_where_the_owner_sai
         assert asked["params"]["tool"] == "put"
         pending = http.get(f"/v1/sessions/{session_id}").json()["pending_elicitations"]
         assert [one["elicitation_id"] for one in pending] == [asked["elicitation_id"]]
+        for_always = {"action": "accept", "content": {"scope": "always", "rule": "0"}}
+        path = f"/v1/sessions/{session_id}/elicitations/{asked['elicitation_id']}/resolve"
+        assert http.post(path, json=for_always).status_code == 403
         told = answer("accept", asked["elicitation_id"])
         if allowed:
             assert told.status_code in (200, 202)
@@ -337,6 +340,42 @@ def test_nothing_that_is_uploaded_reaches_a_disk_on_its_way(
     files = f"/v1/sessions/{made(http)}/resources/files"
     assert http.post(files, files={"file": ("x.txt", b"a" * 3_000_000, "text/plain")}).status_code == 201
     assert rolled == []
+
+
+def archive(*members: tuple[str, bytes, bytes]) -> bytes:
+    """A .tar.gz of members: name, type, content."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as made:
+        for name, kind, content in members:
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname = kind, "/etc/passwd" if kind == tarfile.SYMTYPE else ""
+            entry.size = len(content)
+            made.addfile(entry, io.BytesIO(content))
+    return out.getvalue()
+
+
+CONFIG = ("config.yaml", tarfile.REGTYPE, b"name: helper")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        archive(CONFIG, ("../../evil", tarfile.REGTYPE, b"x")),
+        archive(CONFIG, ("/etc/evil", tarfile.REGTYPE, b"x")),
+        archive(("config.yaml", tarfile.SYMTYPE, b"")),
+        archive(CONFIG, ("pipe", tarfile.FIFOTYPE, b"")),
+        archive(CONFIG, ("bomb", tarfile.REGTYPE, b"\0" * 6_000_000)),
+        archive(("readme.md", tarfile.REGTYPE, b"x")),
+        archive(("config.yaml", tarfile.REGTYPE, b"!!python/object/apply:os.system ['true']")),
+    ],
+)
+def test_a_bundle_that_is_more_than_an_agent_is_refused_and_leaves_nothing(
+    opened: Open, content: bytes
+) -> None:
+    http = opened()
+    answer = http.post("/v1/sessions", data={"metadata": "{}"}, files={"bundle": ("a.tar.gz", content)})
+    assert answer.status_code == 400, answer.text
+    assert http.get("/v1/sessions").json()["data"] == []
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * 100, b"\x1f\x8b" + b"\0" * 50])
