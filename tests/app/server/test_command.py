@@ -142,4 +142,4 @@ def test_what_is_not_installed_is_named_with_the_way_to_have_it() -> None:
         timeout=60,
     )
     assert ended.returncode == 2
-    assert b"fireside[serve]" in ended.stderr
+    assert b"pip install" in ended.stderr and b"uvicorn" in ended.stderr
