@@ -32,10 +32,8 @@ class SessionFile:
     @classmethod
     def made(cls, session_id: str, name: str, content: bytes, *, any_kind: bool = False) -> SessionFile:
         """A new file. 413 where it is too large, 415 where its kind is not taken."""
-        name = (
-            os.path.basename(clean_text(name).replace("\\", "/").replace("\0", " ")).strip()[-_NAME_CHARS:]
-            or "file"
-        )
+        name = os.path.basename(clean_text(name).replace("\\", "/").replace("\0", " ")).strip()[-_NAME_CHARS:]
+        name = name if name.strip(". ") else "file"
         content_type = mimetypes.guess_type(name)[0] or _guess(content)
         kind = kind_of(content_type)
         if kind is None and not any_kind:

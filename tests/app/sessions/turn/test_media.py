@@ -220,3 +220,10 @@ def test_what_is_new_is_what_nothing_was_said_to() -> None:
     assert new_messages([]) == new_messages([one, said]) == new_messages([one, call]) == []
     assert new_messages([one, said, two, three]) == [two, three]
     assert new_messages([one, error, two]) == [two]
+
+
+@pytest.mark.parametrize("name", [".", "..", "a/..", "a\\..", " .. ", "", "/", "...", "\0"])
+def test_no_file_is_called_as_a_folder_is(name: str) -> None:
+    from app.sessions.file_records import SessionFile
+
+    assert SessionFile.made("s", name, b"text", any_kind=True).name == "file"
