@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -102,12 +103,20 @@ async def fetch_model(face: Face, name: str) -> str | None:
 
 
 async def _complete_models(face: Face, rest: str) -> Sequence[Completion]:
+    from app.settings.servers import servers
+
     wanted = rest.lower()
-    return [
+    here = [
         Completion(entry.name, squeezed(entry.quantization))
         for entry in await face.manager.models()
         if entry.kind != "broken" and wanted in entry.name.lower()
     ]
+    away = [
+        Completion(server.source, squeezed(server.urls[0]))
+        for server in (await asyncio.to_thread(servers, face.settings)).all
+        if wanted in server.source.lower()
+    ]
+    return [*here, *away]
 
 
 async def _system(face: Face, rest: str) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from app import paths
+from app.commands import COMMANDS
 from app.settings.config import Value, resolve
 from app.settings.servers import servers
 from app.tui.screens.models import ModelPicker
@@ -75,3 +77,15 @@ async def test_a_server_that_goes_away_is_told_and_the_chat_stays(server: Script
         assert "cannot be reached: nothing answers there" in run.seam
         await run.ask("two")
         assert run.texts("answer") == ["Hello you", "Hello you"]
+
+
+async def test_servers_of_the_settings_complete_the_command(server: ScriptedServer) -> None:
+    paths.write_private(paths.config_file(), f'[servers.lab]\nurl = "{server.url}"\n')
+    async with on_server(server, named=False) as run:
+        [model] = [command for command in COMMANDS if command.name == "model"]
+        assert model.complete is not None
+        found = await model.complete(run.app.commands.face, "lab")
+        assert [(one.text, one.detail) for one in found] == [("server:lab", f"{server.url}/v1")]
+        assert await run.app.load_model("server:lab/other")
+        await run.ask("hi")
+        assert server.bodies[-1]["model"] == "other"
