@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import base64
+import importlib
+import importlib.util
 from typing import Any
 
 import pytest
 
-pytest.importorskip("mcp")
-
-from mcp.types import (
-    AudioContent,
-    BlobResourceContents,
-    CallToolResult,
-    EmbeddedResource,
-    ImageContent,
-    ResourceLink,
-    TextContent,
-    TextResourceContents,
-)
-
 from tools.mcp.content import files_of, words_of
 
-pytestmark = pytest.mark.timeout(60)  # The package takes long to import.
+pytestmark = [
+    pytest.mark.timeout(60),  # The package takes long to import, and only where it is needed.
+    pytest.mark.skipif(importlib.util.find_spec("mcp") is None, reason="the package mcp is not installed"),
+]
 NOT_SHOWN = "not shown, only the text of a result can be read"
 
 
+class _Types:
+    """The types of the package."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module("mcp.types"), name)
+
+
+types = _Types()
+
+
 def words(*content: Any, **fields: Any) -> str:
-    return words_of(CallToolResult(content=list(content), **fields))
+    return words_of(types.CallToolResult(content=list(content), **fields))
 
 
 def data(count: int) -> str:
@@ -36,9 +38,9 @@ def data(count: int) -> str:
 
 def test_words_stay_and_pictures_are_named_with_their_size() -> None:
     text = words(
-        TextContent(text="The page:\nas it is"),
-        ImageContent(data=data(12_345), mime_type="image/png"),
-        AudioContent(data=data(7), mime_type="audio/wav"),
+        types.TextContent(text="The page:\nas it is"),
+        types.ImageContent(data=data(12_345), mime_type="image/png"),
+        types.AudioContent(data=data(7), mime_type="audio/wav"),
     )
     assert text == (
         "The page:\nas it is\n"
@@ -48,13 +50,13 @@ def test_words_stay_and_pictures_are_named_with_their_size() -> None:
 
 def test_files_are_their_text_or_their_name() -> None:
     text = words(
-        EmbeddedResource(resource=TextResourceContents(uri="file:///a.txt", text="inside")),
-        EmbeddedResource(
-            resource=BlobResourceContents(
+        types.EmbeddedResource(resource=types.TextResourceContents(uri="file:///a.txt", text="inside")),
+        types.EmbeddedResource(
+            resource=types.BlobResourceContents(
                 uri="file:///a.pdf", mime_type="application/pdf", blob=data(2_000_000)
             )
         ),
-        ResourceLink(name="log", uri="file:///log", size=40, description="the\nlast run"),
+        types.ResourceLink(name="log", uri="file:///log", size=40, description="the\nlast run"),
     )
     assert text.splitlines() == [
         "inside",
@@ -64,21 +66,21 @@ def test_files_are_their_text_or_their_name() -> None:
 
 
 def test_what_a_server_names_is_bounded_and_on_one_line() -> None:
-    text = words(ImageContent(data=data(3), mime_type="image/png\n" + "x" * 10_000))
+    text = words(types.ImageContent(data=data(3), mime_type="image/png\n" + "x" * 10_000))
     assert "\n" not in text and len(text) < 400
 
 
 def test_pictures_recordings_and_files_are_given_to_the_person() -> None:
-    png = BlobResourceContents(uri="file:///tmp/a%20b.bin", mime_type="application/pdf", blob=data(2))
-    nameless = BlobResourceContents(uri="http://[bad", mime_type="text/csv", blob=data(1))
-    result = CallToolResult(
+    png = types.BlobResourceContents(uri="file:///tmp/a%20b.bin", mime_type="application/pdf", blob=data(2))
+    nameless = types.BlobResourceContents(uri="http://[bad", mime_type="text/csv", blob=data(1))
+    result = types.CallToolResult(
         content=[
-            TextContent(text="two pictures"),
-            ImageContent(data=data(3), mime_type="image/png"),
-            ImageContent(data="not base64!", mime_type="image/png"),
-            EmbeddedResource(resource=png),
-            EmbeddedResource(resource=nameless),
-            EmbeddedResource(resource=TextResourceContents(uri="file:///a.txt", text="inside")),
+            types.TextContent(text="two pictures"),
+            types.ImageContent(data=data(3), mime_type="image/png"),
+            types.ImageContent(data="not base64!", mime_type="image/png"),
+            types.EmbeddedResource(resource=png),
+            types.EmbeddedResource(resource=nameless),
+            types.EmbeddedResource(resource=types.TextResourceContents(uri="file:///a.txt", text="inside")),
         ]
     )
     assert list(files_of(result, "shot")) == [

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import os
 import socket
 import subprocess
@@ -16,9 +17,10 @@ from tools.mcp.servers import McpServerConfig, McpServers
 from tools.permission.permissions import decide
 from tools.registry import ToolRegistry
 
-pytestmark = pytest.mark.timeout(60)  # Each starts a server, and the package takes long to import.
-
-pytest.importorskip("mcp")
+pytestmark = [
+    pytest.mark.timeout(60),  # Each starts a server, and the package takes long to import.
+    pytest.mark.skipif(importlib.util.find_spec("mcp") is None, reason="the package mcp is not installed"),
+]
 
 SERVER = """
 import os, sys
