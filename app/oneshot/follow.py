@@ -96,7 +96,7 @@ class FollowedTurn:
                 self._progress.show(event.done, event.total, event.reused)
             elif isinstance(event, _WORDS):
                 self._progress.end()
-            self.sink.tell(event.to_wire())
+            self.sink.take(event)
             self._take(event)
 
     def interrupt(self) -> None:

@@ -1,6 +1,6 @@
 """Where a one-shot's answer goes: as text, as rendered Markdown, as one JSON object, as JSON lines.
 
-A sink gets every piece as it arrives, then either `end` or `fail`, once. Standard output carries
+A sink gets every piece and event as it arrives, then either `end` or `fail`, once. Standard output carries
 the answer and nothing else.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import IO, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias, Union
 
 from app.characters import clean_text
 from app.exits import Failure
@@ -26,7 +26,6 @@ from app.terminal.output import (
 )
 from backend.types import (
     ChatOutcome,
-    HeldPiece,
     Piece,
     PrefillProgress,
     ReasoningPiece,
@@ -35,6 +34,11 @@ from backend.types import (
     ToolCallPiece,
 )
 
+if TYPE_CHECKING:
+    from app.sessions.events import SessionEvent
+
+Heard: TypeAlias = Union[Piece, "SessionEvent"]
+"""A piece of a reply, or an event of the session that gives it."""
 SEPARATOR = "---"
 
 
@@ -93,9 +97,7 @@ class Answer:
 class Sink(Protocol):
     """What a one-shot writes its answer to."""
 
-    def take(self, piece: Piece) -> None: ...
-
-    def tell(self, event: Mapping[str, Any]) -> None: ...
+    def take(self, heard: Heard) -> None: ...
 
     def end(self, answer: Answer) -> None: ...
 
@@ -118,17 +120,14 @@ class TextSink:
         self._last = "\n"
         self._thinking = False
 
-    def take(self, piece: Piece) -> None:
-        """Show the piece, or keep it until the replies before its own are finished."""
-        if not isinstance(piece, TextPiece | ReasoningPiece | ChatOutcome):
+    def take(self, heard: Heard) -> None:
+        """Show a piece, or keep it until the replies before its own are finished."""
+        if not isinstance(heard, TextPiece | ReasoningPiece | ChatOutcome):
             return
-        self._waiting.setdefault(piece.reply, []).append(piece)
+        self._waiting.setdefault(heard.reply, []).append(heard)
         while waiting := self._waiting.pop(self._current, None):
             for item in waiting:
                 self._show(item)
-
-    def tell(self, event: Mapping[str, Any]) -> None:
-        """A session's event; its words come as pieces."""
 
     def end(self, answer: Answer) -> None:
         """Everything is shown already."""
@@ -198,10 +197,7 @@ class JsonSink:
     def __init__(self, out: IO[str]) -> None:
         self._out = prepare(out)
 
-    def take(self, piece: Piece) -> None:
-        """Nothing is shown before the end."""
-
-    def tell(self, event: Mapping[str, Any]) -> None:
+    def take(self, heard: Heard) -> None:
         """Nothing is shown before the end."""
 
     def end(self, answer: Answer) -> None:
@@ -220,12 +216,9 @@ class JsonLinesSink:
     def __init__(self, out: IO[str]) -> None:
         self._out = prepare(out)
 
-    def take(self, piece: Piece) -> None:
-        if (event := _event(piece)) is not None:
-            write_json(self._out, event)
-
-    def tell(self, event: Mapping[str, Any]) -> None:
-        """A session's event; here the pieces are the events."""
+    def take(self, heard: Heard) -> None:
+        if (fields := _fields(heard)) is not None:
+            write_json(self._out, fields)
 
     def end(self, answer: Answer) -> None:
         """Print the whole answer once more, as the last event."""
@@ -239,11 +232,12 @@ class JsonLinesSink:
 class EventsSink(JsonLinesSink):
     """As `JsonLinesSink`, for a turn of a session: its typed events in the shapes of the wire."""
 
-    def take(self, piece: Piece) -> None:
-        """Its event was told already."""
+    def take(self, heard: Heard) -> None:
+        """Print what is an event; the pieces of a session are parts of what it tells by events."""
+        from app.sessions.events import SessionEvent  # where there is a session, it is loaded
 
-    def tell(self, event: Mapping[str, Any]) -> None:
-        write_json(self._out, event)
+        if isinstance(heard, SessionEvent):
+            write_json(self._out, heard.to_wire())
 
 
 def first_fenced_block(text: str) -> str | None:
@@ -291,18 +285,18 @@ def _reply_fields(reply: ReplySoFar) -> dict[str, Any]:
     }
 
 
-def _event(piece: Piece) -> dict[str, Any] | None:
-    match piece:
+def _fields(heard: Heard) -> dict[str, Any] | None:
+    match heard:
         case TextPiece(text=text, reply=reply):
             return {"type": "text", "reply": reply, "text": text}
         case ReasoningPiece(text=text, reply=reply):
             return {"type": "reasoning", "reply": reply, "text": text}
         case ToolCallPiece():
-            delta = {"index": piece.index, "name": piece.name, "arguments_delta": piece.arguments_delta}
-            return {"type": "tool_call_delta", "reply": piece.reply, **delta}
+            delta = {"index": heard.index, "name": heard.name, "arguments_delta": heard.arguments_delta}
+            return {"type": "tool_call_delta", "reply": heard.reply, **delta}
         case ToolCall():
-            return {**piece.to_message(), "type": "tool_call"}
+            return {**heard.to_message(), "type": "tool_call"}
         case PrefillProgress(done=done, total=total, reused=reused):
             return {"type": "prefill", "done": done, "total": total, "reused": reused}
-        case HeldPiece() | ChatOutcome():
+        case _:
             return None
