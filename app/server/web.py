@@ -105,7 +105,9 @@ async def health(request: Request) -> Response:
     """Whether the server lives, and whether its model is in memory; it says no more."""
     service = service_of(request)
     closing = service.closing.is_set()
-    engine = "loaded" if service.manager.card else "unloaded"
+    # An engine in a process of its own has none while it sleeps.
+    is_loaded = service.manager.card is not None and getattr(service.manager.engine, "pid", 0) is not None
+    engine = "loaded" if is_loaded else "unloaded"
     return JSONResponse({"status": "closing" if closing else "ok", "engine": engine}, 503 if closing else 200)
 
 

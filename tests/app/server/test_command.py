@@ -133,6 +133,15 @@ def test_tools_and_a_folder_are_offered_by_the_one_who_starts_it(tiny_llama: Pat
         assert process.wait(30) == 0
 
 
+def test_a_model_that_nobody_uses_is_freed_and_comes_back(tiny_llama: Path) -> None:
+    with serving(tiny_llama, "--private", "--keep-alive", "0.2") as (_, url):
+        body = {"messages": HELLO, "max_tokens": 2}
+        for _ in range(2):
+            assert httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60).status_code == 200
+            while httpx.get(f"{url}/health").json()["engine"] == "loaded":
+                pass
+
+
 def test_what_is_not_installed_is_named_with_the_way_to_have_it() -> None:
     without = "import sys; sys.modules['uvicorn'] = None; sys.argv[1:] = ['serve']; import fireside; "
     ended = subprocess.run(
