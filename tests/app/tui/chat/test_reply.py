@@ -25,7 +25,7 @@ async def test_words_before_a_streamed_call_stand_there_once() -> None:
         ToolCallPiece(index=0, name="keep", arguments_delta='"x"}'),
         call(text="x"),
     ]
-    async with running([script, ["done"]], tools=[Recorder()], approve="all") as run:
+    async with running([script, ["done"]], tools=[Recorder("nothing")]) as run:
         await run.send("do it")
         await run.until(lambda: run.texts("answer")[-1:] == ["done"] and not run.app.chat.busy)
         assert run.texts("answer") == ["Let me keep this.", "done"]
@@ -40,7 +40,7 @@ async def test_the_end_of_a_calls_arguments_is_no_output() -> None:
         ToolCallPiece(index=0, name="keep", arguments_delta='"xyz"}'),
         call(text="xyz"),
     ]
-    async with running([script, ["done"]], tools=[Recorder()], approve="all") as run:
+    async with running([script, ["done"]], tools=[Recorder("nothing")]) as run:
         await run.send("do it")
         await run.until(lambda: run.texts("answer") == ["done"] and not run.app.chat.busy)
         made = next(entry for entry in run.entries if isinstance(entry, ToolCall))
