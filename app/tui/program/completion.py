@@ -73,8 +73,6 @@ class Completions:
         return slash and self._parts.draft.beginning.typed
 
     async def _offer_commands(self, line: str) -> None:
-        if not self._chats.is_open:
-            return
         found = await self._commands.complete(line)
         _, space, rest = line.partition(" ")
         start = len(line) - len(rest) if space else 1
