@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.frontend.model_name import UNKNOWN, ModelState
-from app.frontend.private_chats import PrivateChats
 from app.frontend.start import Start, configure
 from app.tui.bell import rings
 from app.tui.keys import word
@@ -18,6 +17,7 @@ from app.tui.program.signal import Signal
 from app.tui.program.window import Window
 
 if TYPE_CHECKING:
+    from app.frontend.private_chats import PrivateChats
     from app.sessions.manager import SessionManager
     from app.sessions.snapshot import SessionSummary
     from app.tui.chat.chat import Chat
@@ -56,7 +56,6 @@ class OpenChats:
         self._model = model
         self._start = start
         self._manager: SessionManager | None = None
-        self._private = PrivateChats(start)
 
     # ---- managers --------------------------------------------------------------------------
 
@@ -66,6 +65,12 @@ class OpenChats:
         if self._manager is None:
             raise RuntimeError("The chats are still being opened.")
         return self._manager
+
+    @cached_property
+    def _private(self) -> PrivateChats:
+        from app.frontend.private_chats import PrivateChats
+
+        return PrivateChats(self._start)
 
     @property
     def is_open(self) -> bool:
