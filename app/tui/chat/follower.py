@@ -313,6 +313,8 @@ class Follower:
     def _asked(self, event: ElicitationRequestEvent) -> None:
         question = Question.of(self._id, event.elicitation_id, event.params)
         self._facts.questions.append(question)
+        if self._view.reply is not None:
+            self._view.reply.end_progress()  # it waits for the person now
         if self._view.reply is not None and question.call_id:
             self._view.reply.set_asking(question.call_id, True)
         self._changed("asked")

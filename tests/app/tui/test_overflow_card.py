@@ -24,5 +24,6 @@ async def test_the_overflow_card_shows_numbers_and_choices(size: tuple[int, int]
         rows = run.screen()
         told = " ".join(" ".join(rows).split())
         assert "1400 tokens" in told and "room for 256" in told
+        assert "reading" not in told
         for number, words in enumerate(CHOICES, 1):
             assert any(f"{number}" in row and words in row for row in rows), words
