@@ -121,7 +121,11 @@ def check_request(request: object) -> None:
     check_whole("n", request.n, 1)
     if request.priority not in get_args(Priority):
         raise ValueError(f"priority must be user or background, not {shown(request.priority)}")
-    check_flags(continue_reply=request.continue_reply, add_generation_prompt=request.add_generation_prompt)
+    check_flags(
+        continue_reply=request.continue_reply,
+        add_generation_prompt=request.add_generation_prompt,
+        is_lasting=request.is_lasting,
+    )
     if request.forced is not None and not isinstance(request.forced, str):
         check_ids(request.forced, "forced")
     for name, value in (("conversation", request.conversation or ""), ("id", request.id)):
