@@ -23,6 +23,9 @@ _FEW_BRACKETS = 12
 _MOST_AROUND = 6
 _LONGEST_LABEL = 1_000
 _LONGEST_TARGET = 3_000
+_QUOTED = "quoted lines"
+_MOST_QUOTED = MAX_NESTING
+"""How often each line may be looked at on average: a quote in another one looks again."""
 _BRACKET = re.compile(r"\\.|[\[\]]", re.DOTALL)
 
 
@@ -40,6 +43,8 @@ def parser() -> MarkdownIt:
     md.inline.ruler2.enableOnly(rules[1])
     md.enable(["table", "strikethrough"])
     md.block.ruler.at("reference", _reference)
+    # The same rules as before ask it whether they end.
+    md.block.ruler.at("blockquote", _quote, {"alt": ["paragraph", "reference", "blockquote", "list"]})
     md.inline.ruler.before("escape", "maths", maths_rule)
     md.inline.ruler.at("link", _link)
     md.inline.ruler.at("image", _image)
@@ -52,6 +57,25 @@ def _reference(state: StateBlock, start_line: int, end_line: int, silent: bool) 
 
     at = state.bMarks[start_line] + state.tShift[start_line]
     return not state.src.startswith("[^", at) and reference(state, start_line, end_line, silent)
+
+
+def _quote(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
+    """Quotes, as long as looking for their ends takes few times the text.
+
+    The rule reads on to the next empty line each time, and may then take only two lines of all these.
+    """
+    from markdown_it.rules_block import blockquote
+
+    if silent:
+        return blockquote(state, start_line, end_line, silent)
+    spent = state.env.get(_QUOTED, 0)
+    if spent > _MOST_QUOTED * len(state.bMarks):
+        return False
+    line = start_line
+    while line < end_line and state.bMarks[line] + state.tShift[line] < state.eMarks[line]:
+        line += 1
+    state.env[_QUOTED] = spent + line - start_line
+    return blockquote(state, start_line, end_line, silent)
 
 
 def _link(state: StateInline, silent: bool) -> bool:

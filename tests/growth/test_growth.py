@@ -216,6 +216,15 @@ def test_hostile_text_costs_what_its_length_is(name: str) -> None:
     assert not steep(name, [*known, *Random(name).sample(every, 6)], largest)
 
 
+@pytest.mark.parametrize("target", ["the first fence", "Markdown, drawn", "Markdown, streamed"])
+@pytest.mark.parametrize(
+    "lines", ['> > \n"\\"\n', "> > \na\n", "> > >\na\n", "> > \n- a\n", "- > \na\n", "> -\na\n"]
+)
+def test_quotes_that_end_with_their_first_line_are_read_soon(target: str, lines: str) -> None:
+    shape = Shape(f"{lines!r} repeated", lambda size: (lines * (size // len(lines) + 1))[:size])
+    assert not steep(target, [shape], 8_000)
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", TARGETS)
