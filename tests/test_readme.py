@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import tomllib
@@ -126,3 +127,20 @@ def test_the_script_of_the_readme_goes_on_after_a_kill(environ: dict[str, str], 
     calls = {item["call_id"] for item in items if item["type"] == "function_call"}
     assert calls
     assert calls == {item["call_id"] for item in items if item["type"] == "function_call_output"}
+
+
+def test_its_server_answers_what_it_shows(environ: dict[str, str], tmp_path: Path) -> None:
+    [block] = re.findall(r"^```bash\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    serve, *requests = block.splitlines()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    command = [*serve.split(), "--port", port]
+    with subprocess.Popen(command, cwd=tmp_path, env=environ, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        try:
+            assert any(b"/v1" in line for line in process.stderr), "it was not served"
+            for line in requests:
+                asked = ["bash", "-euo", "pipefail", "-c", line.replace("8642", port)]
+                assert succeed(asked, environ, tmp_path).strip()
+        finally:
+            process.terminate()

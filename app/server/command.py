@@ -66,7 +66,7 @@ async def _run(job: Job) -> ExitCode:
         async with manager:
             with stopping.watching():
                 card = await _load(manager, path, job, stopping)
-                models = Models(card.model_id, path, others=True)
+                models = Models(card.model_id, path, others=True, context_length=card.max_seq)
                 service = make_service(manager, models, options, card_slots(card))
                 listener = Listener(service, options, sockets)
                 stopping.end = listener.stop

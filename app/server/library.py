@@ -35,6 +35,8 @@ def serve(
 
         shared = InProcessEngine.sharing(engine)
         manager = SessionManager(engine=shared, store=Store(None))
-        return manager, Models(model_id or shared.card.model_id, None, others=False)
+        card = shared.card
+        models = Models(model_id or card.model_id, None, others=False, context_length=card.max_seq)
+        return manager, models
 
     return Server(make, Options(host=host, port=port, access=Access(api_key=api_key)))

@@ -28,8 +28,11 @@ class Served:
 class Models:
     """The models of this server: the one it began with, and those of the index where others are offered."""
 
-    def __init__(self, name: str, path: Path | None, *, others: bool) -> None:
+    def __init__(
+        self, name: str, path: Path | None, *, others: bool, context_length: int | None = None
+    ) -> None:
         self.own = Served(name)
+        self._context_length = context_length
         self._path = path and Path(os.path.realpath(path))
         self._others = others
         self._began = int(time.time())
@@ -55,8 +58,10 @@ class Models:
     async def listed(self) -> list[dict[str, Any]]:
         """The models as `/v1/models` shows them, the one of the start first."""
         others = [file for file in await self._files() if not self._is_own(file)] if self._others else []
-        entries = [entry(self.own.name, self._began)]
-        return entries + [entry(file.name, _made(file.path)) for file in others]
+        own = entry(self.own.name, self._began)
+        if self._context_length is not None:
+            own["context_length"] = self._context_length
+        return [own] + [entry(file.name, _made(file.path)) for file in others]
 
     async def _files(self) -> list[ModelFile]:
         return await asyncio.to_thread(find_files)

@@ -41,6 +41,7 @@ def test_a_model_is_served_until_a_signal_comes(tiny_llama: Path) -> None:
     with serving(tiny_llama, "--set", "temperature=0", "--private") as (process, url):
         listed = httpx.get(f"{url}/v1/models").json()["data"]
         assert "tiny-llama" in [model["id"] for model in listed]
+        assert listed[0]["context_length"] == 2048
         body = {"messages": HELLO, "max_tokens": 8}
         one, two = (httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60).json() for _ in range(2))
         assert one["choices"] == two["choices"]  # --temp is what holds where a request says nothing
