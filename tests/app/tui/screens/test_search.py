@@ -262,6 +262,7 @@ async def listed(limit: int, *, include_archived: bool) -> list[Any]:
             archived=number == 1,
             status="idle",
             pending_elicitations_count=0,
+            labels={},
         )
         for number, title in enumerate(TITLES)
     ]
