@@ -34,7 +34,9 @@ def test_every_picture_is_drawn_by_a_demo_of_a_readable_width() -> None:
     drawn: dict[str, int] = {}
     for file in (ROOT / "screenshots").glob("*.toml"):
         demo = read_demo(file)
-        drawn |= {step.screenshot: demo.size[0] for step in demo.steps if step.screenshot}
+        names = [step.screenshot for step in demo.steps if step.screenshot]
+        # A demo without a picture of its own is there for its recording.
+        drawn |= dict.fromkeys(names or [file.stem], demo.size[0])
     assert sorted(drawn) == sorted(file.stem for file in PICTURES)
     assert {name: size for name, size in drawn.items() if size > MOST_COLUMNS} == {}
 
@@ -44,6 +46,6 @@ def test_a_picture_loads_nothing_and_needs_no_font_of_its_own(file: Path) -> Non
     svg = file.read_text(encoding="utf-8")
     assert svg == portable(svg)
     assert "@font-face" not in svg and "url(http" not in svg and "Fira" not in svg
-    assert re.search(r"font-family: [^;]*Menlo[^;]*, monospace;", svg)
+    assert re.search(r"font-family: ?[^;]*Menlo[^;]*, monospace;", svg)
     links = set(re.findall(r"https?://[^\s\"'<&]+", svg)) - {"http://www.w3.org/2000/svg"}
     assert not [link for link in links if re.search(rf'(href|src)="{re.escape(link)}', svg)]

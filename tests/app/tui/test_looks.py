@@ -41,6 +41,7 @@ READ = ToolCall("c0", "read_file", {"path": "src/config.py"})
 def still_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.tui.chat.story.clock", lambda seconds: "14:02")
     monkeypatch.setattr("app.tui.chat.view.LiveReply", partial(LiveReply, seconds=lambda: 0.0))
+    monkeypatch.setattr("app.sessions.turn.state.TurnState.worked_s", 0.0)
 
 
 def engine(*scripts: Any) -> ScriptedEngine:
