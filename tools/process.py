@@ -27,7 +27,7 @@ _LOCALE = frozenset(
     "LC_ALL LC_CTYPE LC_NUMERIC LC_TIME LC_COLLATE LC_MONETARY LC_MESSAGES LC_PAPER LC_NAME LC_ADDRESS "
     "LC_TELEPHONE LC_MEASUREMENT LC_IDENTIFICATION".split()
 )
-_LONGEST_ARGUMENT = 131_071
+LONGEST_ARGUMENT = 131_071
 
 End = Literal["exited", "timed_out", "cancelled", "too_much_output"]
 
@@ -66,7 +66,7 @@ async def run_process(
     `pass_fds` are descriptors that the command gets. Raises ValueError for an argument that the system
     does not take, OSError when no process can be started. Being cancelled ends the process first.
     """
-    if any("\0" in part or len(os.fsencode(part)) > _LONGEST_ARGUMENT for part in command):
+    if any("\0" in part or len(os.fsencode(part)) > LONGEST_ARGUMENT for part in command):
         raise ValueError("An argument of a command must be under 128 KiB and contain no zero byte.")
     supervisor = (sys.executable, "-I", "-S", str(_SUPERVISOR), str(limits.memory_bytes))
     process = await _started(

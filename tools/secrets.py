@@ -67,7 +67,7 @@ _ENDINGS = tuple(
     ".keytab .kubeconfig".split()
 )
 _BROWSERS = re.compile(r"(?:google-chrome|chromium|microsoft-edge|brave-browser|vivaldi|opera)-[a-z]+\Z")
-_ENV = re.compile(r"\.env\.(?!example|sample|template|dist|defaults?|schema|tmpl|tpl|test\b)[^/]+\Z")
+_ENV = re.compile(r"\.env\.(?!(?:example|sample|template|dist|defaults?|schema|tmpl|tpl|test)\Z)[^/]+\Z")
 
 _ASKED = frozenset(
     ".envrc .npmrc .yarnrc .yarnrc.yml pip.conf .wgetrc .curlrc gradle.properties settings.xml auth.json "
@@ -113,7 +113,7 @@ def is_secret(path: Path) -> bool:
 
 
 def _is_asked(name: str) -> bool:
-    is_like_one = name.endswith(_ASKED_ENDINGS) or name.startswith(_ASKED_STARTS)
+    is_like_one = any(one.endswith(_ASKED_ENDINGS) for one in _bare(name)) or name.startswith(_ASKED_STARTS)
     return is_like_one and not any(word in name for word in ("example", "sample", "template"))
 
 
@@ -123,13 +123,16 @@ def is_named_secret(path: Path) -> bool:
     if _is_secret_name(parts):
         return True
     name = parts[-1] if parts else ""
-    return name.endswith(_KEYS) and _EXAMPLES.isdisjoint(parts) and _says(path, _KEY)
+    return (
+        any(one.endswith(_KEYS) for one in _bare(name)) and _EXAMPLES.isdisjoint(parts) and _says(path, _KEY)
+    )
 
 
 def may_be_secret(plain: str) -> bool:
     """Whether a name as `plain_name` gives it is one that `is_secret` must look at: for walks over many."""
     looked_at = not _LOOKED_AT.isdisjoint(_bare(plain)) or plain.startswith(".env.") or _is_asked(plain)
-    return looked_at or plain.endswith((*_ENDINGS, *_KEYS)) or _BROWSERS.match(plain) is not None
+    ends = any(one.endswith((*_ENDINGS, *_KEYS)) for one in _bare(plain))
+    return looked_at or ends or _BROWSERS.match(plain) is not None
 
 
 def _is_secret_name(parts: Sequence[str]) -> bool:
@@ -139,7 +142,7 @@ def _is_secret_name(parts: Sequence[str]) -> bool:
         return True
     name = parts[-1] if parts else ""
     kept = not _FILES.isdisjoint(_bare(name))
-    return kept or name.endswith(_ENDINGS) or _ENV.match(name) is not None
+    return kept or any(one.endswith(_ENDINGS) for one in _bare(name)) or _ENV.match(name) is not None
 
 
 def _bare(name: str) -> tuple[str, str, str]:

@@ -111,6 +111,9 @@ def test_what_only_looks_alike_is_not(path: str) -> None:
         ".env-staging",
         "terraform.tfvars",
         "terraform.tfstate",
+        "terraform.tfstate.backup",
+        "prod.env.bak",
+        "x.tfvars~",
         "client_secret_1.apps.json",
         "firebase-adminsdk-x.json",
         "credentials",
@@ -168,3 +171,19 @@ def test_settings_of_a_repository_with_a_token_are_secret(
     other = tmp_path / "config"
     other.write_text(f"{setting}\n")
     assert not is_secret(other)
+
+
+@pytest.mark.parametrize(
+    "name", ["server.key.bak", "server.pem.old", "server.key.1", "key.pem~", ".server.key.swp"]
+)
+def test_a_copy_of_a_key_is_a_key(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("-----BEGIN RSA PRIVATE KEY-----\n")
+    assert is_secret(tmp_path / name) and may_be_secret(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["x.p12.bak", "a.kdbx.old", "x.kdbx~", ".env.test.local", ".env.example.local", ".env.defaults-prod"],
+)
+def test_names_that_go_on_behind_what_is_known_are_judged_to_their_end(name: str) -> None:
+    assert is_secret(Path("/home/me") / name) and may_be_secret(name)

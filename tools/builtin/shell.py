@@ -14,7 +14,7 @@ from dataclasses import replace
 from tools.context import ToolContext
 from tools.definition import Attempt, ToolError, Touch, tool
 from tools.output import Captured
-from tools.process import Ended
+from tools.process import LONGEST_ARGUMENT, Ended
 from tools.sandbox.confine import NOTE_BYTES, run_confined
 from tools.sandbox.escape import find_sandbox
 
@@ -30,6 +30,8 @@ def _must_run(attempt: Attempt) -> None:
         raise ToolError("There is nothing to run: it is empty.")
     if "\0" in text:
         raise ToolError("It cannot be run: it contains a zero byte.")
+    if len(text.encode("utf-8", "replace")) > LONGEST_ARGUMENT:
+        raise ToolError("It cannot be run: the system takes no more than 128 KiB at once.")
 
 
 @tool(

@@ -13,8 +13,8 @@ from pathlib import Path
 from tools.definition import ToolError
 from tools.workspace import read_real
 
-_SECTION = re.compile(r'\[(\w+)(?: "[^"\\]*")?\]\Z')
-_SETTING = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*=\s*([^\\\"]*)\Z")
+_SECTION = re.compile(r'\[(\w+)(?: "(?!-)[^"\\\s;|&$`]*")?\]\Z')
+_SETTING = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*=\s*(?!-)((?:(?!::)[^\\\"])*)\Z")
 _HARMLESS = {
     "core": "repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode symlinks "
     "autocrlf eol",

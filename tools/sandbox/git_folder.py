@@ -25,7 +25,10 @@ UNWALKED = frozenset(("objects", "refs", "logs", "lfs"))
 """Folders of a repository that hold content and names only."""
 
 _MOST_BYTES = 256 << 10
-_SECTION = re.compile(r'\[(core|user|extensions|remote|branch|submodule|init)(?: +"[^"\\]*")?\]\Z')
+_SECTION = re.compile(
+    r'\[(core|user|extensions|remote|branch|submodule|init)(?: +"(?!-)[^"\\\s;|&$`]*")?\]\Z'
+)
+"""A name that begins with a dash is an option of the program that git calls with it."""
 _SETTING = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*=\s*(.*)\Z")
 _HARMLESS = {
     "core": frozenset(
@@ -34,7 +37,7 @@ _HARMLESS = {
     ),
     "user": frozenset(("name", "email")),
     "extensions": frozenset(("objectformat", "refstorage")),
-    "remote": frozenset("url fetch tagopt partialclonefilter promisor".split()),
+    "remote": frozenset("url fetch tagopt".split()),
     "branch": frozenset("remote merge rebase".split()),
     "submodule": frozenset(("active", "url")),
     "init": frozenset(("defaultbranch",)),
@@ -119,7 +122,10 @@ def _is_plain(text: str) -> bool:
         if found is None or found[1].lower() not in _HARMLESS.get(section, ()):
             return False
         value = found[2].strip()
-        if "\\" in value or '"' in value or (found[1].lower() == "url" and not _URL.match(value)):
+        is_address = found[1].lower() == "url" or (section, found[1].lower()) == ("branch", "remote")
+        if value.startswith("-") or "\\" in value or '"' in value:
+            return False
+        if is_address and ("::" in value or (found[1].lower() == "url" and not _URL.match(value))):
             return False
     return True
 

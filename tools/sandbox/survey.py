@@ -103,6 +103,7 @@ class _Look:
         self._left_out = hidden | programs
         self._seen: dict[Path, int] = {}
         self._asked: set[Path] = set()
+        self._followed: set[Path] = set()
         self.found = Survey()
 
     def whole(self) -> None:
@@ -212,8 +213,26 @@ class _Look:
                 self._spot(target, in_git=in_git, via=path)
             mark = (*mark, _mark(target)[0] if inside and os.path.exists(target) else None)
         self._add(path, Spot(path, _key(str(path)), mark, is_link, others, in_git, bare, via))
+        if not is_link and path not in self._followed and path.is_dir():
+            self._followed.add(path)
+            self._follow_links(path)
         if in_git and path.name == "config":
             self._named(path, path.parent)
+
+    def _follow_links(self, folder: Path) -> None:
+        """What links in a folder that is code lead to is code as well, whatever its name."""
+        todo, looked = [str(folder)], 0
+        while todo and looked <= _MOST_MARKED:
+            place = todo.pop()
+            with suppress(OSError):
+                for name, (is_folder, is_link) in _entries(place).items():
+                    looked += 1
+                    if is_folder and not is_link:
+                        todo.append(f"{place}/{name}")
+                    target = Path(os.path.realpath(f"{place}/{name}")) if is_link else folder
+                    is_other = target != folder and folder not in target.parents
+                    if is_other and self._is_inside(target) and os.path.exists(target):
+                        self._spot(target, in_git=True, via=folder)
 
     def _add(self, path: Path, spot: Spot) -> None:
         known = self._seen.get(path)

@@ -44,14 +44,14 @@ async def read_json(request: Request) -> dict[str, Any]:
         # A form of another site sends other types without asking first.
         raise ApiError(415, "The body has to be JSON, sent with Content-Type: application/json.")
     try:
-        value = json.loads(await request.body(), parse_constant=_no_number)
+        value = clean(json.loads(await request.body(), parse_constant=_no_number))
     except RecursionError as err:
         raise refused("The body is nested too deeply.") from err
     except ValueError as err:
         raise refused(f"The body is not JSON: {err}.") from err
     if not isinstance(value, dict):
         raise refused("The body has to be a JSON object.")
-    return clean(cast("dict[str, Any]", value))
+    return cast("dict[str, Any]", value)
 
 
 def mapping(value: object) -> dict[str, Any]:

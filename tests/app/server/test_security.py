@@ -207,6 +207,16 @@ def test_a_key_that_cannot_be_sent_or_is_guessed_is_refused(key: str) -> None:
         Options(access=Access(api_key=key)).check()
 
 
+def test_a_body_that_is_nested_too_deeply_is_the_clients_fault(scripted: Scripted) -> None:
+    server, engine = scripted()
+    with http_of(server) as http:
+        for depth in (300, 800, 2_000, 100_000):
+            body = '{"a":' * depth + "1" + "}" * depth
+            answer = http.post("/v1/sessions", content=body, headers={"Content-Type": "application/json"})
+            assert answer.status_code < 500, depth
+    assert engine.requests == []
+
+
 def test_too_much_is_refused_whether_or_not_it_is_announced(scripted: Scripted) -> None:
     server, engine = scripted(access=Access(max_body=1000))
     with http_of(server) as http:

@@ -6,12 +6,14 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.tools.conftest import Use
 from tools.builtin.shell import run_python, run_shell
 from tools.context import Limits, ToolContext
+from tools.permission.permissions import decide
 from tools.sandbox.bubblewrap import Sandbox
 from tools.workspace import Workspace
 
@@ -92,6 +94,13 @@ async def test_a_command_the_system_cannot_take_is_explained(use: Use) -> None:
     for command in ("x" * 200_000, "a\0b", "\ud83c"):
         result = await use(run_shell, command=command)
         assert (result.status, "cannot be run" in result.text) == ("failed", True)
+
+
+def test_a_command_the_system_cannot_take_asks_nobody(space: Workspace) -> None:
+    for tool, name in ((run_shell, "command"), (run_python, "code")):
+        call = SimpleNamespace(name=tool.name, arguments={name: "x" * 140_000})
+        decision = decide(call, tool, "ask", (), space)
+        assert (decision.verdict, "128 KiB" in decision.reason) == ("deny", True)
 
 
 # ---- the sandbox ---------------------------------------------------------------------------

@@ -73,6 +73,17 @@ MADE = [
     ("mkdir -p sub/.git/hooks; echo x > sub/.git/hooks/post-checkout", "sub/.git/hooks"),
     ("mkdir -p sub/.git; printf '[core]\\n fsmonitor = x\\n' > sub/.git/config", "sub/.git/config"),
     ("mkdir -p sub/.git; echo /evil > sub/.git/commondir", "sub/.git/commondir"),
+    *(
+        (f"mkdir -p sub/.git; printf '{text}' > sub/.git/config", "sub/.git/config")
+        for text in (
+            '[remote "--upload-pack=touch x;"]\\n url = https://x\\n promisor = true\\n',
+            '[remote "-u"]\\n url = https://x\\n',
+            '[remote "o"]\\n promisor = true\\n',
+            '[branch "main"]\\n remote = --upload-pack=x\\n',
+            '[branch "main"]\\n remote = ext::sh\\n',
+            '[submodule "-x"]\\n url = https://x\\n',
+        )
+    ),
     ("mkdir -p tree; echo 'gitdir: ../evil' > tree/.git", "tree/.git"),
     ("mkdir -p b/objects b/refs; echo x > b/HEAD; printf '[core]\\n fsmonitor = x\\n' > b/config", "b/HEAD"),
     ("mkdir -p tests; echo x > tests/conftest.py", "tests/conftest.py"),
@@ -105,6 +116,33 @@ async def test_what_would_become_code_is_moved_aside_and_told(
     assert not os.path.lexists(space.root / path)
     assert "moved aside" in result.text
     assert path in result.text
+
+
+@pytest.mark.parametrize(
+    ("link", "target"),
+    [
+        (".git/hooks/pre-commit", "scripts/pre-commit"),
+        (".git/hooks/deep/x", "scripts/x"),
+        (".vscode/tasks.json", "conf/tasks.json"),
+        (".vscode/more", "conf"),
+    ],
+)
+async def test_what_links_in_a_folder_of_code_lead_to_is_code(
+    use: Use, space: Workspace, context: ToolContext, link: str, target: str
+) -> None:
+    """Hooks that are kept in a folder of the project are shared by such a link."""
+    for path in (space.root / link, space.root / target):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    (space.root / link).symlink_to(space.root / target)
+    if target == "conf":
+        (space.root / target).mkdir()
+        target = "conf/inner"
+    made = await use(run_shell, context, command=f"echo evil > {target}")
+    assert not (space.root / target).exists(), "what a dangling link waits for is moved aside"
+    (space.root / target).parent.mkdir(exist_ok=True)
+    (space.root / target).write_text("good")
+    result = await use(run_shell, context, command=f"echo evil > {target}")
+    assert (space.root / target).read_text() == "good", (made.text, result.text)
 
 
 GUARDED = [
