@@ -12,6 +12,7 @@ from pathlib import Path
 from tools.names import plain_name
 from tools.sandbox import git_folder
 from tools.sandbox.code_names import is_code, may_be_code
+from tools.sandbox.survey import survey
 
 _MOST_ENTRIES = 20_000
 """Names that are looked at in one folder."""
@@ -19,7 +20,7 @@ _MOST_ENTRIES = 20_000
 
 def is_led_to(path: Path, root: Path) -> bool:
     """Whether what is written to the real `path` in the real folder `root` becomes code. Looks at the
-    folders on the way to it, not at the whole of `root`."""
+    folders on the way to it, and over the whole of `root` as the sandbox does: not on the event loop."""
     if root not in path.parents:
         return False
     ways = {path, *(folder for folder in path.parents if root in folder.parents)}
@@ -28,7 +29,9 @@ def is_led_to(path: Path, root: Path) -> bool:
         return True
     if not ways.isdisjoint(git_folder.led_to(root)):
         return True
-    return any(target in ways for folder, _ in names for target in _code_links(folder, root))
+    if any(target in ways for folder, _ in names for target in _code_links(folder, root)):
+        return True
+    return any(spot.path in ways for spot in survey(root).code if spot.via is not None)
 
 
 def _code_links(folder: Path, root: Path) -> Iterator[Path]:
