@@ -111,14 +111,15 @@ class _Own:
         lines_there = content.count(b"\n")
         if lines_there > MAX_LINES:
             raise InvalidInputError(f"The export has {lines_there:,} lines; at most {MAX_LINES:,} are read.")
-        whole = len(content.rstrip())
         lines = io.BytesIO(content)
+        is_torn = not content.endswith(b"\n")
         for number, line in enumerate(lines, 1):
             try:
                 self._take(line)
             except (JsonError, InvalidInputError) as err:
-                if isinstance(err, JsonError) and lines.tell() >= whole and self._chats and number > 1:
-                    break  # A torn last line.
+                is_last = lines.tell() == len(content)
+                if isinstance(err, JsonError) and is_torn and is_last and self._chats and number > 1:
+                    break  # Whoever wrote it was stopped in the middle of a line.
                 text = str(err).rstrip(".")
                 raise InvalidInputError(f"Line {number:,} of the export is wrong: {text}.") from err
         for chat in self._chats:

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator
 from functools import cache
 
-_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0]")
+_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\U0001d159]")
 """Letters and signs that are drawn as nothing."""
 _PADDING = re.compile(r" {12,}| +(?=\n|\Z)|\n(?: *+\n){3,}+")
 _TOKEN_CHARS = 64
@@ -37,10 +37,18 @@ _LIKE_SIGNS = frozenset(
     "\u2216\ufe68\u2039\u203a\u276f\u3008\u3009\u2035\u02cb\u02ba\u2033\u02dc\u02cd\u02c6"
     "\u23d0\u2758\u01c1\u2225\ua78a\u2e40\u30a0\u066a\u2052\u266f\u2768\u2769\u2774\u2775\u2772\u2773"
     "\u29f9\u2572\u27cb\u27cd\u2a74\u2e35\u061b\u066b\u060d\u0703\u0704\u05c3\u16eb\u16ed\u2795\u204a\ua4fd"
+    "\u02d7\u02c2\u02c3\u02f8\u07fa\ufe30\ua78f\u2041\u3033\u1735"
 )
 """Signs that look like those of ASCII which mean something to a shell, a path or an address."""
-_LIKE_SAME = frozenset("\u0251\u0261\ua731\u1d04\u1d0f\u1d11\u1d1c\u1d20\u1d21\u1d22\u0196\ua7fe\u2c9f")
-"""Latin letters that look like others which every keyboard has."""
+_LIKE_SAME = frozenset(
+    "\u0251\u0261\ua731\u1d04\u1d0f\u1d11\u1d1c\u1d20\u1d21\u1d22\u0196\ua7fe\u2c9f\u026a\u0269\u0185\u01bd\u0299\u029f\u1e9d\uab62"
+)
+"""Latin letters that look like others which every keyboard has. Not the dotless i, which Turkish needs."""
+_WITHOUT_BLANKS = frozenset(
+    "CJK HIRAGANA KATAKANA KATAKANA-HIRAGANA HANGUL BOPOMOFO YI THAI LAO KHMER TIBETAN IDEOGRAPHIC HALFWIDTH "
+    "FEMININE MASCULINE".split()
+)
+"""Scripts that set no blank between their words and Latin ones, and signs that end a word."""
 _DASHES = frozenset("\u2012\u2013\u2014\u2015\u2043\ufe58\ufe31\ufe32")
 """Dashes, which in front of a word look like the sign of an option."""
 _OVERLAYS = frozenset("\u0334\u0335\u0336\u0337\u0338\u20d2\u20d3\u20d8\u20d9\u20da\u20e5\u20e6\u20ea\u20eb")
@@ -186,7 +194,7 @@ def _kind(char: str) -> str:
     disguised = _POSING.get(char) or _disguise(char)
     if disguised:
         return disguised
-    if category[0] != "L":
+    if category[0] != "L" and category != "Nd":
         return "."
     match _script(char):
         case "LATIN":
@@ -212,6 +220,8 @@ def _kind_of_mark(char: str, category: str) -> str:
 def _disguise(char: str) -> str:
     """The kind of a styled form of one ASCII character; empty for all else."""
     plain = unicodedata.normalize("NFKC", char)
+    if len(plain) > 1 and plain.isascii() and plain.isalpha():
+        return "F"  # Letters drawn as one, as in a ligature.
     if len(plain) != 1 or not plain.isascii():
         return ""
     how = unicodedata.decomposition(char).partition(" ")[0]
@@ -224,9 +234,10 @@ def _disguise(char: str) -> str:
 
 @cache
 def _script(char: str) -> str:
-    """The alphabet of a letter; empty for scripts whose letters pose as nobody's."""
+    """The script of a letter or digit; empty for those that honestly stand in a word with Latin ones."""
     first = unicodedata.name(char, "").partition(" ")[0]
-    return first if first in _ALPHABETS else ""
+    is_apart = unicodedata.category(char) in ("Lo", "Nd") and first not in _WITHOUT_BLANKS
+    return first if first in _ALPHABETS or is_apart else ""
 
 
 class _Joins(dict[int, str]):
@@ -282,6 +293,10 @@ def _odd_word(text: str, kinds: str, start: int, end: int, own: str) -> Iterator
         if _poses(kinds, start, end, "Y" if held == {"y"} else "G", own):
             yield end, end, f"⟨look-alike letters: {_told(text[start:end])}⟩"
         return
+    if held == {"o"} and text[start:end].isdigit():
+        if not set(_beside(kinds, start, end)).isdisjoint("ad"):
+            yield end, end, f"⟨mixed scripts: {_told(text[start:end])}⟩"
+        return
     mixed = held & {"y", "Y", "g", "o"} if latin else held & {"y", "Y", "g", "G", "o"}
     if mixed and (latin or len({_script(char) for char in text[start:end]} - {""}) > 1):
         yield end, end, f"⟨mixed scripts: {_told(text[start:end])}⟩"
@@ -289,9 +304,13 @@ def _odd_word(text: str, kinds: str, start: int, end: int, own: str) -> Iterator
 
 def _poses(kinds: str, start: int, end: int, honest: str, own: str) -> bool:
     """Whether a word of nothing but look-alikes stands among Latin ones rather than its own kind."""
+    return "a" in _beside(kinds, start, end) or ("a" in own and honest not in own)
+
+
+def _beside(kinds: str, start: int, end: int) -> str:
+    """What stands around a word up to the next blanks."""
     before = kinds[max(0, start - _TOKEN_CHARS) : start].rpartition("s")[2]
-    after = kinds[end : end + _TOKEN_CHARS].partition("s")[0]
-    return "a" in before or "a" in after or ("a" in own and honest not in own)
+    return before + kinds[end : end + _TOKEN_CHARS].partition("s")[0]
 
 
 def _told(word: str) -> str:

@@ -70,6 +70,15 @@ async def test_a_torn_last_line_is_set_aside(room: MakeRoom, tmp_path: Path) -> 
     assert (await chat.say("more"))[-1].searchable == "goes on"
 
 
+@pytest.mark.parametrize("last", ["hello world\n", "[[[[\n", '{"id": \n'])
+async def test_a_wrong_last_line_that_is_whole_is_refused(room: MakeRoom, tmp_path: Path, last: str) -> None:
+    chat = await a_talk(room)
+    path = tmp_path / "wrong.jsonl"
+    path.write_text(await chat.manager.export(chat.session_id) + last)
+    with pytest.raises(InvalidInputError, match=r"Line .* of the export is wrong"):
+        await chat.manager.import_(path)
+
+
 async def test_an_import_brings_no_open_calls_and_no_orphans(room: MakeRoom, tmp_path: Path) -> None:
     chat = await room(["fine"])
     header = {"type": "fireside.session", "version": 1, "leaf_id": "b"}
