@@ -368,6 +368,15 @@ CONFIG = ("config.yaml", tarfile.REGTYPE, b"name: helper")
         archive(("readme.md", tarfile.REGTYPE, b"x")),
         archive(("config.yaml", tarfile.REGTYPE, b"!!python/object/apply:os.system ['true']")),
     ],
+    ids=[
+        "above",
+        "absolute",
+        "link",
+        "pipe",
+        "bomb",
+        "no config",
+        "object",
+    ],  # The bytes change with the time.
 )
 def test_a_bundle_that_is_more_than_an_agent_is_refused_and_leaves_nothing(
     opened: Open, content: bytes
