@@ -18,6 +18,8 @@ from app.tui.input_parser import PatientParser
 
 CUT_S = 1.0
 """How long the beginning of a character waits for its rest, in seconds; a read may end within one."""
+MOST_HELD = 16
+"""Characters that wait with it: more are a paste."""
 
 
 def is_text(character: str | None) -> bool:
@@ -45,12 +47,16 @@ class KeyReader:
     def _start(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._parser = PatientParser(self._debug, clock=self._clock)
+        self._held = ""
 
     def read(self, data: bytes) -> Iterator[Message]:
         """What `data` says; empty data is a look at the clock only."""
         if data:
             self._last = self._clock()
-            text = self._decoder.decode(data)
+            text = self._held + self._decoder.decode(data)
+            # A letter that came together with the beginning of another is not alone: it answers nothing.
+            waits = bool(self._decoder.getstate()[0]) and len(text) <= MOST_HELD
+            text, self._held = ("", text) if waits else (text, "")
         else:
             text = self._late()
         if text:
@@ -61,7 +67,8 @@ class KeyReader:
         """The beginning of a character whose rest does not come."""
         if not self._decoder.getstate()[0] or self._clock() - self._last < CUT_S:
             return ""
-        return self._decoder.decode(b"", final=True)
+        held, self._held = self._held, ""
+        return held + self._decoder.decode(b"", final=True)
 
     def recover(self) -> None:
         """Go on after a failure: what was not whole is forgotten."""

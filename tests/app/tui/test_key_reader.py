@@ -72,6 +72,22 @@ def test_the_beginning_of_a_character_waits_for_its_rest_and_no_longer() -> None
     assert written(list(reader.read(b"y"))) == "y"
 
 
+def test_a_letter_that_came_with_the_beginning_of_another_waits_with_it() -> None:
+    """Else it would stand alone at an approval, and answer it."""
+    clock = Clock()
+    reader = KeyReader(clock=clock)
+    assert written(list(reader.read(b"y\xc3"))) == ""
+    clock.now += CUT_S * 0.9
+    assert written(list(reader.read(b""))) == ""
+    assert written(list(reader.read(b"\xa9s"))) == "y\u00e9s"
+    assert written(list(reader.read(b"n\xc3"))) == ""
+    clock.now += CUT_S * 1.1
+    assert written(list(reader.read(b""))) == "n\ufffd"
+    long = b"pasted text that is long" * 10
+    assert written(list(reader.read(long + b"\xc3"))) == long.decode(), "a paste is not held up"
+    assert written(list(reader.read(b"\xa9"))) == "\u00e9"
+
+
 NOT_PRINTABLE = (
     "\u3000",
     "\u00a0",
