@@ -23,6 +23,7 @@ _IN_PROJECTS = frozenset(
     ".vscode .idea .zed .cursor .windsurf .fleet .nova .vs .run .theia .devcontainer .husky .githooks "
     ".github .gitlab .gitea .forgejo .circleci .buildkite .woodpecker .claude .codex .gemini .continue "
     ".clinerules .opencode .junie .roo .kiro .amazonq .mvn .emacs.d .vim .nvim .helix .mise .idx .agents "
+    ".clj-kondo .sourcekit-lsp .trunk "
     ".qwen .codesandbox .semaphore .teamcity .builds .externaltoolbuilders .bsp .kilocode .augment .trae "
     ".aiassistant .factory .cline .openhands .goose .amp .copilot .mcp .codebuddy .iflow .warp .jupyter "
     ".azure-pipelines .azuredevops .tekton .harness nbproject .elvish .virtualenvs .nixpkgs .i3 .git-hooks "
@@ -62,7 +63,8 @@ _FILES_IN_PROJECTS = frozenset(
     ".luarc.json .luarc.jsonc .luacheckrc .busted .solargraph.yml .standard.yml .rubocop_todo.yml "
     ".phpactor.json .phpactor.yml .vimspector.json .kateproject .geany .sbtopts .jvmopts .mill-jvm-opts "
     ".tmuxinator.yml .tmuxp.yaml .tmuxp.yml .tmuxp.json captainhook.json pylintrc pylintrc.toml "
-    ".flake8 mypy.ini .mypy.ini .ackrc .python-version".split()
+    ".flake8 mypy.ini .mypy.ini .ackrc .python-version hie.yaml .lintr omnisharp.json .merlin "
+    "rust-analyzer.toml .rust-analyzer.toml devenv.nix".split()
 )
 _STARTS_IN_PROJECTS = (
     ".eslintrc",
@@ -86,6 +88,16 @@ _STARTS_IN_PROJECTS = (
     ".pylintrc",
     ".lldbinit",
     ".gdbinit",
+    "babel.config.",
+    "svelte.config.",
+    "cspell.config.",
+    "graphql.config.",
+    ".graphqlrc",
+    ".remarkrc",
+    ".textlintrc",
+    ".markdownlint-cli2.",
+    ".template-lintrc",
+    ".cmake-format.",
 )
 """Beginnings of such names, which go on with the kind of the file or with what it is for."""
 _PYTHON_STARTS = ("sitecustomize.", "usercustomize.")

@@ -18,7 +18,11 @@ profile.ps1 Microsoft.PowerShell_profile.ps1 .mailcap .oxlintrc.json
 pylintrc.toml .pylintrc.toml .formatter.exs .credo.exs .solargraph.yml .standard.yml
 .rubocop_todo.yml .luarc.json .luacheckrc .phpactor.json .php-cs-fixer.php
 .php-cs-fixer.dist.php .vimspector.json .kateproject app.geany app.iml app.ipr
-nbproject/x .bsp/sbt.json .lldbinit-app .gdbearlyinit .nvim.lua .helix/config.toml"""
+hie.yaml .lintr omnisharp.json .merlin rust-analyzer.toml devenv.nix .clj-kondo/config.edn
+.sourcekit-lsp/config.json .trunk/trunk.yaml babel.config.js svelte.config.js cspell.config.mjs
+graphql.config.js .graphqlrc.js .remarkrc.mjs .textlintrc.js .markdownlint-cli2.cjs
+.template-lintrc.js .cmake-format.py nbproject/x .bsp/sbt.json
+.lldbinit-app .gdbearlyinit .nvim.lua .helix/config.toml"""
 OF_AGENTS = """AGENT.md CODEBUDDY.md IFLOW.md AGENTS.md .mcp.json .mcp/x crush.json opencode.jsonc
 .roomodes .roorules .kilocode/rules/x .kilocodemodes .augment/x .augment-guidelines
 .trae/x .aiassistant/x .factory/x .cline/x .openhands/x .goose/x .amp/x .copilot/x
