@@ -28,7 +28,7 @@ OMNIGENT = "omnigent-client==0.19.1"
 
 USE_OF_OMNIGENT = """
 import asyncio, io, json, sys, tarfile
-from omnigent_client import OmnigentClient
+from omnigent_client import OmnigentClient, StreamHooks
 
 def bundle(**config):
     text, out = json.dumps(config).encode(), io.BytesIO()
@@ -66,12 +66,11 @@ async def main(url):
         assert (await client.sessions.resolve_agent("fireside")).id
         await client.sessions.set_archived(fork["id"], archived=True)
 
-        asking = await client.sessions_chat(bundle=bundle(name="asking"))
+        # Without a hook it declines whatever it is asked.
+        hooks = StreamHooks(on_elicitation_request=lambda ctx: "put" in ctx.message)
+        asking = await client.sessions_chat(bundle=bundle(name="asking"), hooks=hooks)
         async for event in asking.send("Put it"):
-            if event.type == "response.elicitation_request":
-                await client.sessions.resolve_elicitation(
-                    asking.session_id, event.elicitation_id, {"action": "accept"}
-                )
+            pass
         assert (await asking.refresh()).status == "idle"
 
         types = []
