@@ -88,7 +88,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _mix(items: list[pytest.Item]) -> None:
     """Leave the items that take no minutes, file by file, for those of one file share what they load."""
-    chance = Random(os.environ.get("SOAK_SEED"))
+    # Workers that are not told one share the name of their run.
+    chance = Random(os.environ.get("SOAK_SEED") or os.environ.get("PYTEST_XDIST_TESTRUNUID"))
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
         limit = item.get_closest_marker("timeout")
